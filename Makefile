@@ -1,0 +1,68 @@
+# Everything runs in .venv, which is built from requirements.lock. A fresh machine needs Python 3.11+ and make.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+# Override with `make PYTHON=/path/to/python …`.
+PYTHON ?=
+
+# An assignment in front of a command would hide a failure of java.sh; two statements do not.
+WITH_JAVA = JAVA_HOME="$$(scripts/java.sh)"; export JAVA_HOME;
+
+.PHONY: help
+help: ## Print this list
+	@awk 'BEGIN { FS = ":.*## " } /^[a-zA-Z_-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: $(STAMP) ## Compare the planners on a drifting stream; prints a table, writes an HTML page
+	$(WITH_JAVA) $(BIN)/python -m unskew.report.demo
+
+.PHONY: test
+test: lint ## Run the linters, then all tests (core must be covered to 95 %)
+	$(WITH_JAVA) $(BIN)/python -m pytest --cov=unskew.core --cov-fail-under=95
+
+.PHONY: lint
+lint: $(STAMP) ## Check style, format, types and the direction of imports
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+
+.PHONY: format
+format: $(STAMP) ## Format the code and apply safe fixes
+	$(BIN)/ruff check --fix-only .
+	$(BIN)/ruff format .
+
+.PHONY: bench
+bench: bench-core ## Run every benchmark
+
+.PHONY: bench-core
+bench-core: $(STAMP) ## Measure the core against its bars; non-zero exit if one falls short
+	$(BIN)/python benchmarks/core.py
+
+.PHONY: venv
+venv: $(STAMP) ## Create or refresh .venv
+
+.PHONY: lock
+lock: $(STAMP) ## Resolve requirements.lock anew from pyproject.toml
+	$(BIN)/uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --upgrade \
+		--no-header --no-annotate --no-emit-index-url --no-emit-find-links --quiet --output-file requirements.lock
+
+.PHONY: clean
+clean: ## Remove .venv, caches and build output
+	rm -rf $(VENV) build dist out .coverage .coverage.* .hypothesis .import_linter_cache .mypy_cache .pytest_cache \
+		.ruff_cache artifacts derby.log metastore_db spark-warehouse
+	find src tests benchmarks examples scripts -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+
+# Without isolation the build uses the locked hatchling, so nothing unpinned is downloaded.
+$(STAMP): requirements.lock
+	python="$$(scripts/python.sh $(PYTHON))"; "$$python" -m venv $(VENV) \
+		|| { echo "unskew: could not create $(VENV); on Debian or Ubuntu: apt-get install python3-venv" >&2; exit 1; }
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	touch $@
