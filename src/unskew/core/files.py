@@ -1,0 +1,90 @@
+"""One checked file format for everything that is saved and read back.
+
+A file is one line of JSON, then Arrow IPC streams, one a table. The line names the kind of file, its
+format version, the length of every stream and a checksum over all of it. A file that is truncated,
+altered, of another kind or written by a newer unskew is refused by name and never half-read.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import xxhash
+
+Meta = dict[str, Any]
+
+
+class UnreadableFileError(ValueError):
+    """A file that cannot be trusted: the message says which one, what is wrong and what to do."""
+
+
+def encode(kind: str, version: int, meta: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> bytes:
+    """The bytes of a checked file."""
+    streams = {name: _to_ipc(table) for name, table in tables.items()}
+    header = {
+        "unskew": kind,
+        "format": version,
+        "meta": dict(meta),
+        "streams": [[name, len(data)] for name, data in streams.items()],
+    }
+    payload = b"".join(streams.values())
+    header["checksum"] = _checksum(header, payload)
+    return json.dumps(header, sort_keys=True).encode() + b"\n" + payload
+
+
+def decode(data: bytes, kind: str, newest: int, name: str) -> tuple[Meta, dict[str, pa.Table]]:
+    """Read back what `encode` wrote, or raise an `UnreadableFileError` that calls the file `name`."""
+    line, newline, payload = data.partition(b"\n")
+    try:
+        header = json.loads(line)
+        found, version = header["unskew"], header["format"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise UnreadableFileError(f"{name}: not a file of unskew, or its first line is damaged") from error
+    if found != kind:
+        raise UnreadableFileError(f"{name}: a {found} of unskew where a {kind} is expected")
+    if not isinstance(version, int) or version > newest:
+        raise UnreadableFileError(
+            f"{name}: {kind} format {version} is newer than this unskew reads ({newest}): upgrade unskew"
+        )
+    claimed = header.pop("checksum", None)
+    if not newline or claimed != _checksum(header, payload):
+        raise UnreadableFileError(f"{name}: damaged (checksum does not match): restore it or make it again")
+    tables, at = {}, 0
+    for stream, length in header["streams"]:
+        tables[stream] = pa.ipc.open_stream(pa.py_buffer(payload[at : at + length])).read_all()
+        at += length
+    return header["meta"], tables
+
+
+def write(path: str | Path, data: bytes) -> None:
+    """Write a whole file or nothing: to a temporary name beside it, then renamed."""
+    target = Path(path)
+    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, target)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def _to_ipc(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
+
+
+def _checksum(header: Mapping[str, Any], payload: bytes) -> str:
+    digest = xxhash.xxh3_128(json.dumps(header, sort_keys=True).encode())
+    digest.update(payload)
+    return digest.hexdigest()

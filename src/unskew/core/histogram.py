@@ -1,0 +1,371 @@
+"""What was measured: the load of the heaviest keys and of every bucket over a window."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import ArrayLike, NDArray
+
+from unskew.core import files
+from unskew.core.hashing import HASH_NAME, Hashes, Keys, as_keys, buckets_of, hash_keys, key_iter
+
+Floats = NDArray[np.float64]
+
+DEFAULT_BUCKETS = 4096
+"""A table of 4096 bucket rows is 16 kB, and gives a job of 200 slots 20 buckets a slot to balance with."""
+
+DEFAULT_CAPACITY = 65_536
+"""Keys tracked one by one: far more than a table will place, and a few MB at most."""
+
+_KIND, _FORMAT = "histogram", 1
+
+
+@dataclass(frozen=True, eq=False)
+class Measures:
+    """Three figures for each of a row of entries: records, load and state.
+
+    `weights` is the load that planners balance; it equals `counts` unless records differ in cost.
+    `state` is what moving the entry would cost, in bytes or any other unit; unless it was measured it
+    equals `counts`.
+    """
+
+    counts: Floats
+    weights: Floats
+    state: Floats
+
+    @classmethod
+    def zeros(cls, n: int) -> Measures:
+        """Measures of `n` entries that hold nothing."""
+        return cls(np.zeros(n), np.zeros(n), np.zeros(n))
+
+    @classmethod
+    def of(cls, counts: ArrayLike, weights: ArrayLike | None = None, state: ArrayLike | None = None) -> Measures:
+        """Checked measures; what is not given equals `counts`."""
+        n = _checked("counts", counts)
+        w = n if weights is None else _checked("weights", weights, len(n))
+        s = n if state is None else _checked("state", state, len(n))
+        return cls(n, w, s)
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    def __getitem__(self, rows: Any) -> Measures:
+        return Measures(self.counts[rows], self.weights[rows], self.state[rows])
+
+    def __add__(self, other: Measures) -> Measures:
+        return Measures(self.counts + other.counts, self.weights + other.weights, self.state + other.state)
+
+    def columns(self) -> tuple[Floats, Floats, Floats]:
+        """Counts, weights and state, in this order."""
+        return self.counts, self.weights, self.state
+
+    def scaled(self, factor: float) -> Measures:
+        """Every figure times `factor`."""
+        return Measures(self.counts * factor, self.weights * factor, self.state * factor)
+
+    def summed_by(self, groups: NDArray[np.int64], size: int) -> Measures:
+        """The sums over rows of equal group number, for groups 0..size-1."""
+        return Measures(*(np.bincount(groups, column, size) for column in self.columns()))
+
+
+@dataclass(frozen=True, eq=False)
+class Histogram:
+    """Measured load over a window: the heaviest keys one by one, all the others by bucket.
+
+    The load of a tracked key is not part of its bucket's: `tracked` and `rest` together are everything
+    that was measured, so merging and trimming never lose or double a record. Keys are identified by
+    their 64-bit hash (see `hashing`) and listed heaviest first, equal ones by hash. At most `capacity`
+    keys are tracked; trimming adds the lightest to their buckets.
+
+    >>> h = Histogram.from_counts({"a": 10, "b": 3, "c": 1}, buckets=8)
+    >>> h.total, h.heaviest_share, h.distinct
+    (14.0, 0.7142857142857143, 3.0)
+    >>> h.merge(h).trimmed(1).keys.to_pylist()
+    ['a']
+    """
+
+    keys: pa.Array
+    hashes: Hashes
+    tracked: Measures
+    rest: Measures
+    rest_distinct: Floats
+    capacity: int = DEFAULT_CAPACITY
+
+    @classmethod
+    def empty(
+        cls, key_type: pa.DataType | None = None, *, buckets: int = DEFAULT_BUCKETS, capacity: int = DEFAULT_CAPACITY
+    ) -> Histogram:
+        """A histogram of nothing."""
+        _check_size(buckets, capacity)
+        keys = as_keys(pa.array([], type=key_type or pa.string()))
+        none = Measures.zeros(buckets)
+        return cls(keys, np.zeros(0, np.int64), Measures.zeros(0), none, np.zeros(buckets), capacity)
+
+    @classmethod
+    def from_counts(
+        cls,
+        counts: Mapping[Any, float],
+        *,
+        weights: Mapping[Any, float] | None = None,
+        state: Mapping[Any, float] | None = None,
+        buckets: int = DEFAULT_BUCKETS,
+        capacity: int = DEFAULT_CAPACITY,
+        key_type: pa.DataType | None = None,
+    ) -> Histogram:
+        """From key → number of records, and where known key → load and key → bytes of state."""
+        for name, figures in (("weights", weights), ("state", state)):
+            unknown = [k for k in figures if k not in counts] if figures is not None else []
+            if unknown:
+                raise ValueError(f"{name} has the key {unknown[0]!r}, which counts has not")
+        return cls.from_arrays(
+            list(counts),
+            list(counts.values()),
+            weights=None if weights is None else [weights.get(k, 0.0) for k in counts],
+            state=None if state is None else [state.get(k, 0.0) for k in counts],
+            buckets=buckets,
+            capacity=capacity,
+            key_type=key_type,
+        )
+
+    @classmethod
+    def from_keys(
+        cls,
+        keys: Keys,
+        *,
+        weights: ArrayLike | None = None,
+        state: ArrayLike | None = None,
+        buckets: int = DEFAULT_BUCKETS,
+        capacity: int = DEFAULT_CAPACITY,
+        key_type: pa.DataType | None = None,
+    ) -> Histogram:
+        """From one key a record: an Arrow array, a pandas Series, a numpy array or a list."""
+        array = as_keys(keys, key_type)
+        ones = np.ones(len(array))
+        return cls.from_arrays(array, ones, weights=weights, state=state, buckets=buckets, capacity=capacity)
+
+    @classmethod
+    def from_arrays(
+        cls,
+        keys: Keys,
+        counts: ArrayLike,
+        *,
+        weights: ArrayLike | None = None,
+        state: ArrayLike | None = None,
+        buckets: int = DEFAULT_BUCKETS,
+        capacity: int = DEFAULT_CAPACITY,
+        key_type: pa.DataType | None = None,
+    ) -> Histogram:
+        """From keys and their figures; a key that occurs several times is summed."""
+        _check_size(buckets, capacity)
+        array = as_keys(keys, key_type)
+        measures = Measures.of(counts, weights, state)
+        if len(array) != len(measures):
+            raise ValueError(f"{len(array)} keys but {len(measures)} counts")
+        hashes, first, group = np.unique(hash_keys(array), return_index=True, return_inverse=True)
+        everything = cls(
+            array.take(pa.array(first)),
+            hashes,
+            measures.summed_by(group.reshape(-1), len(hashes)),
+            Measures.zeros(buckets),
+            np.zeros(buckets),
+            capacity,
+        )
+        return everything.trimmed(capacity)
+
+    @property
+    def key_type(self) -> pa.DataType:
+        """The Arrow type of the keys; a struct for a composite key."""
+        return self.keys.type
+
+    @property
+    def buckets(self) -> int:
+        """The number of buckets H."""
+        return len(self.rest)
+
+    @property
+    def total(self) -> float:
+        """The load of everything."""
+        return float(self.tracked.weights.sum() + self.rest.weights.sum())
+
+    @property
+    def total_state(self) -> float:
+        """The state of everything."""
+        return float(self.tracked.state.sum() + self.rest.state.sum())
+
+    @property
+    def heaviest_share(self) -> float:
+        """f₁: the heaviest key's share of the load; 0 where no key is tracked."""
+        return float(self.tracked.weights[0] / self.total) if len(self.hashes) and self.total else 0.0
+
+    @property
+    def distinct(self) -> float:
+        """The estimated number of distinct keys, |D| in the papers."""
+        return float(len(self.hashes) + self.rest_distinct.sum())
+
+    @property
+    def key_buckets(self) -> NDArray[np.int64]:
+        """The bucket of each tracked key."""
+        return buckets_of(self.hashes, self.buckets)
+
+    def merge(self, other: Histogram) -> Histogram:
+        """Both together: associative and commutative.
+
+        Loads add up exactly while at most `capacity` keys are tracked between the two; beyond that the
+        lightest go to their buckets, and the load of every bucket with its keys is still exact. The
+        distinct estimate of a bucket is the larger of the two, a lower bound.
+        """
+        if not self.key_type.equals(other.key_type):
+            raise ValueError(f"cannot merge a histogram of {other.key_type} keys into one of {self.key_type} keys")
+        if self.buckets != other.buckets:
+            raise ValueError(f"cannot merge histograms of {self.buckets} and {other.buckets} buckets")
+        both = np.concatenate([self.hashes, other.hashes])
+        hashes, first, group = np.unique(both, return_index=True, return_inverse=True)
+        pairs = zip(self.tracked.columns(), other.tracked.columns(), strict=True)
+        measures = Measures(*(np.concatenate(pair) for pair in pairs))
+        merged = Histogram(
+            pa.concat_arrays([self.keys, other.keys]).take(pa.array(first)),
+            hashes,
+            measures.summed_by(group.reshape(-1), len(hashes)),
+            self.rest + other.rest,
+            np.maximum(self.rest_distinct, other.rest_distinct),
+            max(self.capacity, other.capacity),
+        )
+        return merged.trimmed(merged.capacity)
+
+    def trimmed(self, capacity: int) -> Histogram:
+        """The heaviest `capacity` keys tracked, the others part of their buckets."""
+        order = np.lexsort((self.hashes, -self.tracked.weights))
+        kept, folded = order[:capacity], order[capacity:]
+        homes = self.key_buckets[folded]
+        rest, distinct = self.rest, self.rest_distinct
+        if len(folded):
+            rest = rest + self.tracked[folded].summed_by(homes, self.buckets)
+            distinct = distinct + np.bincount(homes, minlength=self.buckets)
+        keys = self.keys.take(pa.array(kept))
+        return Histogram(keys, self.hashes[kept], self.tracked[kept], rest, distinct, capacity)
+
+    def decayed(self, factor: float) -> Histogram:
+        """Every figure times `factor`: an older window counts for less."""
+        if not 0.0 <= factor <= 1.0:
+            raise ValueError(f"a decay factor is between 0 and 1, not {factor}")
+        return replace(self, tracked=self.tracked.scaled(factor), rest=self.rest.scaled(factor))
+
+    def top(self, n: int = 10) -> list[tuple[Any, float]]:
+        """The `n` heaviest keys with their load, for people."""
+        return list(zip(key_iter(self.keys[:n]), self.tracked.weights[:n].tolist(), strict=True))
+
+    def save(self, path: str | Path) -> None:
+        """Write the histogram to a checked file."""
+        files.write(path, self.to_bytes())
+
+    @classmethod
+    def load(cls, path: str | Path) -> Histogram:
+        """Read a histogram that `save` wrote; a damaged file is refused by name."""
+        return cls.from_bytes(Path(path).read_bytes(), str(path))
+
+    def to_bytes(self) -> bytes:
+        """The histogram as the bytes of a checked file."""
+        meta = {"capacity": self.capacity, "hash": HASH_NAME}
+        keys = {"key": self.keys, "hash": self.hashes, **_named(self.tracked)}
+        buckets = {"distinct": self.rest_distinct, **_named(self.rest)}
+        return files.encode(_KIND, _FORMAT, meta, {"keys": pa.table(keys), "buckets": pa.table(buckets)})
+
+    @classmethod
+    def from_bytes(cls, data: bytes, name: str = "histogram") -> Histogram:
+        """Read what `to_bytes` wrote."""
+        meta, tables = files.decode(data, _KIND, _FORMAT, name)
+        keys, buckets = tables["keys"], tables["buckets"]
+        return cls(
+            keys["key"].combine_chunks(),
+            keys["hash"].to_numpy(),
+            Measures(*(keys[c].to_numpy() for c in _COLUMNS)),
+            Measures(*(buckets[c].to_numpy() for c in _COLUMNS)),
+            buckets["distinct"].to_numpy(),
+            meta["capacity"],
+        )
+
+
+class History:
+    """The load of recent windows as one histogram, so that one odd window does not decide.
+
+    With `decay` every window counts `decay` times as much as the next newer one; with `window` only the
+    newest `window` histograms count, all alike; both may be given. `histogram` is their weighted mean, so
+    its figures compare with those of a single window.
+
+    >>> history = History(decay=0.5)
+    >>> for n in (8, 2):
+    ...     history.add(Histogram.from_counts({"a": n}, buckets=4))
+    >>> history.histogram.top()
+    [('a', 4.0)]
+    """
+
+    def __init__(self, *, window: int | None = None, decay: float | None = None) -> None:
+        if window is not None and window < 1:
+            raise ValueError(f"a history keeps at least one window, not {window}")
+        if decay is not None and not 0.0 < decay <= 1.0:
+            raise ValueError(f"decay is above 0 and at most 1, not {decay}")
+        self.decay = 1.0 if decay is None else decay
+        self.window = window
+        self._recent: deque[Histogram] = deque(maxlen=window)
+        self._sum: Histogram | None = None
+        self._mass = 0.0
+
+    def add(self, histogram: Histogram) -> None:
+        """Take in the newest window."""
+        self._recent.append(histogram)
+        if self.window is None:
+            self._recent = deque([histogram])  # the decayed sum stands for all older ones
+            self._mass = self._mass * self.decay + 1.0
+            self._sum = histogram if self._sum is None else self._sum.decayed(self.decay).merge(histogram)
+
+    @property
+    def windows(self) -> list[Histogram]:
+        """The windows that are kept one by one, oldest first."""
+        return list(self._recent)
+
+    @property
+    def histogram(self) -> Histogram:
+        """The weighted mean of the windows."""
+        if not self._recent:
+            raise ValueError("the history is empty: add a histogram first")
+        if self._sum is not None:
+            return self._sum.decayed(1.0 / self._mass)
+        factors = self.decay ** np.arange(len(self._recent))[::-1]
+        scaled = [h.decayed(f / factors.sum()) for h, f in zip(self._recent, factors, strict=True)]
+        return merge_all(scaled)
+
+
+def merge_all(histograms: Iterable[Histogram]) -> Histogram:
+    """Several histograms, of partitions or of windows, as one."""
+    return reduce(Histogram.merge, histograms)
+
+
+def _checked(name: str, figures: ArrayLike, length: int | None = None) -> Floats:
+    array = np.asarray(figures, dtype=np.float64).reshape(-1)
+    if length is not None and len(array) != length:
+        raise ValueError(f"{name} has {len(array)} figures where there are {length} keys")
+    bad = np.flatnonzero(~(np.isfinite(array) & (array >= 0)))
+    if len(bad):
+        raise ValueError(f"{name} must be finite and not negative, but figure {bad[0]} is {array[bad[0]]}")
+    return array
+
+
+def _check_size(buckets: int, capacity: int) -> None:
+    if buckets < 1:
+        raise ValueError(f"a histogram needs at least one bucket, not {buckets}")
+    if capacity < 0:
+        raise ValueError(f"capacity is the number of tracked keys and not negative, not {capacity}")
+
+
+_COLUMNS = ("counts", "weights", "state")
+
+
+def _named(measures: Measures) -> dict[str, Floats]:
+    return dict(zip(_COLUMNS, measures.columns(), strict=True))

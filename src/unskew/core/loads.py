@@ -1,0 +1,140 @@
+"""What a table does to a measured load: slot loads, imbalance, the lower bound, migration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unskew.core.hashing import Hashes
+from unskew.core.histogram import Floats, Histogram
+from unskew.core.routing import RoutingTable, Slots
+
+Measure = Literal["counts", "weights", "state"]
+
+
+def slot_loads(table: RoutingTable, histogram: Histogram, measure: Measure = "weights") -> Floats:
+    """The load of each slot under `table`; a split row's load is shared among its slots."""
+    check_match(table, histogram)
+    loads = np.bincount(table.buckets, getattr(histogram.rest, measure), table.slots)
+    tracked: Floats = getattr(histogram.tracked, measure)
+    rows = table.rows_of(histogram.hashes)
+    light = rows < 0
+    homes = table.buckets[histogram.key_buckets[light]]
+    loads += np.bincount(homes, tracked[light], table.slots)
+    share = np.zeros(len(table.hashes))
+    share[rows[~light]] = tracked[~light]
+    lengths = table.lengths
+    loads += np.bincount(table.choices, np.repeat(share / np.maximum(lengths, 1), lengths), table.slots)
+    return loads
+
+
+def imbalance(loads: Floats) -> float:
+    """Max over mean, 1 when perfectly even (λ, r_k and load imbalance in the papers)."""
+    mean = loads.mean()
+    return float(loads.max() / mean) if mean > 0 else 1.0
+
+
+def lower_bound(histogram: Histogram, slots: int) -> float:
+    """The least imbalance that a table which keeps keys whole can reach: max(f₁, 1/N) · N.
+
+    >>> lower_bound(Histogram.from_counts({"a": 3, "b": 1}), 2)
+    1.5
+    """
+    return max(histogram.heaviest_share * slots, 1.0)
+
+
+def check_match(table: RoutingTable, histogram: Histogram) -> None:
+    """Refuse a table and a histogram that do not speak of the same keys and buckets."""
+    if len(table.buckets) != histogram.buckets:
+        raise ValueError(
+            f"the table has {len(table.buckets)} buckets and the histogram {histogram.buckets}: "
+            "measure with the table's number of buckets"
+        )
+    same = table.key_type.equals(histogram.key_type)
+    if not same and len(table.hashes) and len(histogram.hashes):
+        raise ValueError(f"the table is for {table.key_type} keys and the histogram for {histogram.key_type} keys")
+
+
+@dataclass(frozen=True, eq=False)
+class Migration:
+    """What changes hands between two tables.
+
+    Heavy entries are the keys with a row in either table or tracked by the histogram whose slot changes;
+    bucket entries are the buckets whose slot changes, without those keys. `load_share` and `state_share`
+    are the moved part of all load and of all state, `state` is in the histogram's unit.
+    """
+
+    hashes: Hashes
+    key_from: Slots
+    key_to: Slots
+    buckets: NDArray[np.int64]
+    bucket_from: Slots
+    bucket_to: Slots
+    load: float
+    state: float
+    load_share: float
+    state_share: float
+
+    def __len__(self) -> int:
+        return len(self.hashes) + len(self.buckets)
+
+
+def migration(old: RoutingTable, new: RoutingTable, histogram: Histogram) -> Migration:
+    """The entries whose slot differs between two tables, and the load and state that go with them.
+
+    A key that only gains or loses its heavy row within one slot does not move. For split rows the share
+    of the state that finds itself on a slot it was not on counts as moved.
+    """
+    check_match(new, histogram)
+    if len(old.buckets) != len(new.buckets):
+        raise ValueError(f"tables of {len(old.buckets)} and {len(new.buckets)} buckets cannot be compared")
+    known = np.unique(np.concatenate([histogram.hashes, old.hashes, new.hashes]))
+    source, target = old.slot_of_hashes(known), new.slot_of_hashes(known)
+    moved_part = (source != target).astype(np.float64)
+    if old.is_split or new.is_split:
+        moved_part = _split_moves(old, new, known, moved_part)
+    at = np.searchsorted(known, histogram.hashes)
+    changed = np.flatnonzero(old.buckets != new.buckets)
+    load = float(histogram.tracked.weights @ moved_part[at] + histogram.rest.weights[changed].sum())
+    state = float(histogram.tracked.state @ moved_part[at] + histogram.rest.state[changed].sum())
+    moved = moved_part > 0
+    return Migration(
+        known[moved],
+        source[moved],
+        target[moved],
+        changed,
+        old.buckets[changed],
+        new.buckets[changed],
+        load,
+        state,
+        load / histogram.total if histogram.total else 0.0,
+        state / histogram.total_state if histogram.total_state else 0.0,
+    )
+
+
+def _split_moves(old: RoutingTable, new: RoutingTable, hashes: Hashes, whole: Floats) -> Floats:
+    """The share of each key's state that changes slot, where a key may have several slots."""
+    part = whole.copy()
+    for i in np.flatnonzero((_row_lengths(old, hashes) > 1) | (_row_lengths(new, hashes) > 1)):
+        before, after = (_slot_shares(table, hashes[i : i + 1]) for table in (old, new))
+        size = max(len(before), len(after))
+        gained = np.pad(after, (0, size - len(after))) - np.pad(before, (0, size - len(before)))
+        part[i] = np.maximum(gained, 0).sum()
+    return part
+
+
+def _row_lengths(table: RoutingTable, hashes: Hashes) -> NDArray[np.int64]:
+    rows = table.rows_of(hashes)
+    return np.where(rows >= 0, np.append(table.lengths, 1)[rows], 1)
+
+
+def _slot_shares(table: RoutingTable, one_hash: Hashes) -> Floats:
+    row = int(table.rows_of(one_hash)[0])
+    if row < 0:
+        named = table.slot_of_hashes(one_hash)
+    else:
+        named = table.choices[table.offsets[row] : table.offsets[row + 1]]
+    return np.bincount(named, minlength=table.slots) / len(named)

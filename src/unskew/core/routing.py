@@ -1,0 +1,243 @@
+"""What was decided: the slot of every heavy key and of every bucket."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import ArrayLike, NDArray
+
+from unskew.core import files
+from unskew.core.hashing import HASH_NAME, Hashes, Keys, as_keys, buckets_of, hash_keys, key_iter
+from unskew.core.histogram import DEFAULT_BUCKETS
+
+Slots = NDArray[np.int32]
+
+_KIND, _FORMAT = "routing table", 1
+_FILTER_BITS = 16  # 64 kB of flags turn away nearly all keys that are not heavy
+
+
+@dataclass(frozen=True, eq=False)
+class RoutingTable:
+    """Heavy key → slot(s), bucket → slot: the partitioning function, as data.
+
+    A key's slot depends on its 64-bit hash alone: the row of that hash if there is one, else the row of
+    its bucket `hash mod H`. So one key always goes to one slot, and Spark computes the same slot from the
+    same hash. A heavy row may name several slots (a split row, for operators that can merge partial
+    results); a slot named twice gets two shares of the key.
+
+    Build one with `build` or `hashed`; the fields are for reading. Heavy rows are ordered by hash.
+
+    >>> table = RoutingTable.build(4, np.arange(8) % 4, heavy=["a"], heavy_slots=[3])
+    >>> table.slot_of(["a", "b", None]).tolist()
+    [3, 3, 2]
+    """
+
+    slots: int
+    buckets: Slots
+    keys: pa.Array
+    hashes: Hashes
+    offsets: NDArray[np.int64]
+    choices: Slots
+    version: int = 0
+
+    @classmethod
+    def hashed(
+        cls, slots: int, buckets: int = DEFAULT_BUCKETS, key_type: pa.DataType | None = None
+    ) -> RoutingTable:
+        """Plain hash partitioning: bucket mod slots, no heavy rows."""
+        check_slots(slots, buckets)
+        return cls.build(slots, np.arange(buckets) % slots, key_type=key_type)
+
+    @classmethod
+    def build(
+        cls,
+        slots: int,
+        buckets: ArrayLike,
+        heavy: Keys = (),
+        heavy_slots: Sequence[int] | Sequence[Sequence[int]] | NDArray[Any] = (),
+        *,
+        key_type: pa.DataType | None = None,
+        hashes: Hashes | None = None,
+        version: int = 0,
+    ) -> RoutingTable:
+        """A checked table; `heavy_slots` has one slot, or a list of slots, for each heavy key."""
+        cells = np.ascontiguousarray(buckets, dtype=np.int32)
+        check_slots(slots, len(cells))
+        keys = as_keys(pa.array([], type=key_type or pa.string()) if len(heavy) == 0 else heavy, key_type)
+        if hashes is None:
+            hashes = hash_keys(keys)
+        choices, lengths = _flat(heavy_slots)
+        if len(lengths) != len(keys) or len(hashes) != len(keys):
+            raise ValueError(f"{len(keys)} heavy keys but {len(lengths)} slots for them")
+        for name, used in (("bucket", cells), ("heavy key", choices)):
+            if len(used) and not (0 <= used.min() and used.max() < slots):
+                wrong = used[(used < 0) | (used >= slots)][0]
+                raise ValueError(f"a {name} is sent to slot {wrong}, but slots are 0..{slots - 1}")
+        order = np.argsort(hashes, kind="stable")
+        if np.any(np.diff(hashes[order]) == 0):
+            raise ValueError("two heavy rows have the same key hash")
+        starts = np.concatenate([[0], np.cumsum(lengths)])
+        shuffled = [choices[starts[row] : starts[row + 1]] for row in order] if len(choices) > len(keys) else None
+        return cls(
+            slots,
+            cells,
+            keys.take(pa.array(order)),
+            hashes[order],
+            np.concatenate([[0], np.cumsum(lengths[order])]).astype(np.int64),
+            choices[order] if shuffled is None else np.concatenate(shuffled),
+            version,
+        )
+
+    def slot_of(self, keys: Keys, choice: ArrayLike = 0) -> Slots:
+        """The slot of each key; of a split row the slot number `choice` modulo its length."""
+        return self.slot_of_hashes(hash_keys(keys, self.key_type), choice)
+
+    def slot_of_hashes(self, hashes: Hashes, choice: ArrayLike = 0) -> Slots:
+        """The slot of each key, given by its hash."""
+        slots = self.buckets[buckets_of(hashes, len(self.buckets))]
+        at, rows = self._heavy(hashes)
+        if len(at):
+            first, length = self.offsets[rows], self.lengths[rows]
+            which = np.broadcast_to(np.asarray(choice, dtype=np.int64), len(hashes))[at]
+            slots[at] = self.choices[first + which % length]
+        return slots
+
+    def rows_of(self, hashes: Hashes) -> NDArray[np.int64]:
+        """The heavy row of each hash, or -1."""
+        rows = np.full(len(hashes), -1, dtype=np.int64)
+        at, found = self._heavy(hashes)
+        rows[at] = found
+        return rows
+
+    @property
+    def key_type(self) -> pa.DataType:
+        """The Arrow type of the keys."""
+        return self.keys.type
+
+    @cached_property
+    def lengths(self) -> NDArray[np.int64]:
+        """How many slots each heavy row names."""
+        return np.diff(self.offsets)
+
+    @property
+    def heavy_slots(self) -> Slots:
+        """The first slot of each heavy row: its only one, unless the row is split."""
+        return self.choices[self.offsets[:-1]]
+
+    @property
+    def is_split(self) -> bool:
+        """Whether a key may be sent to more than one slot."""
+        return bool(np.any(self.choices != np.repeat(self.heavy_slots, self.lengths)))
+
+    @property
+    def heavy(self) -> dict[Any, int | tuple[int, ...]]:
+        """Heavy key → slot, or a tuple of slots, for people."""
+        rows = [tuple(self.choices[a:b].tolist()) for a, b in zip(self.offsets, self.offsets[1:], strict=False)]
+        return {key: row[0] if len(row) == 1 else row for key, row in zip(key_iter(self.keys), rows, strict=True)}
+
+    def with_version(self, version: int) -> RoutingTable:
+        """The same table under another version."""
+        return replace(self, version=version)
+
+    def same_routes(self, other: RoutingTable) -> bool:
+        """Whether both tables send every key to the same slots, row by row; versions may differ."""
+        return (
+            self.slots == other.slots
+            and self.key_type.equals(other.key_type)
+            and np.array_equal(self.buckets, other.buckets)
+            and np.array_equal(self.hashes, other.hashes)
+            and np.array_equal(self.offsets, other.offsets)
+            and np.array_equal(self.choices, other.choices)
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, RoutingTable) and self.version == other.version and self.same_routes(other)
+
+    def __hash__(self) -> int:
+        return hash((self.slots, self.version, self.buckets.tobytes(), self.hashes.tobytes()))
+
+    def save(self, path: str | Path) -> None:
+        """Write the table to a checked file."""
+        files.write(path, self.to_bytes())
+
+    @classmethod
+    def load(cls, path: str | Path) -> RoutingTable:
+        """Read a table that `save` wrote; a damaged file is refused by name."""
+        return cls.from_bytes(Path(path).read_bytes(), str(path))
+
+    def to_bytes(self) -> bytes:
+        """The table as the bytes of a checked file."""
+        rows = pa.ListArray.from_arrays(pa.array(self.offsets, pa.int32()), pa.array(self.choices))
+        heavy = pa.table({"key": self.keys, "hash": self.hashes, "slots": rows})
+        meta = {"slots": self.slots, "version": self.version, "hash": HASH_NAME}
+        return files.encode(_KIND, _FORMAT, meta, {"heavy": heavy, "buckets": pa.table({"slot": self.buckets})})
+
+    @classmethod
+    def from_bytes(cls, data: bytes, name: str = "routing table") -> RoutingTable:
+        """Read what `to_bytes` wrote."""
+        meta, tables = files.decode(data, _KIND, _FORMAT, name)
+        heavy = tables["heavy"]
+        rows = heavy["slots"].combine_chunks()
+        return cls(
+            meta["slots"],
+            tables["buckets"]["slot"].to_numpy(),
+            heavy["key"].combine_chunks(),
+            heavy["hash"].to_numpy(),
+            rows.offsets.to_numpy().astype(np.int64) if len(rows) else np.zeros(1, np.int64),
+            rows.values.to_numpy() if len(rows) else np.zeros(0, np.int32),
+            meta["version"],
+        )
+
+    @cached_property
+    def _filter(self) -> NDArray[np.bool_]:
+        flags = np.zeros(1 << _FILTER_BITS, dtype=np.bool_)
+        flags[_high_bits(self.hashes)] = True
+        return flags
+
+    def _heavy(self, hashes: Hashes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Where heavy hashes stand in `hashes`, and their rows."""
+        if not len(self.hashes):
+            return np.zeros(0, np.int64), np.zeros(0, np.int64)
+        at = np.flatnonzero(self._filter[_high_bits(hashes)])
+        wanted = hashes[at]
+        rows = np.minimum(np.searchsorted(self.hashes, wanted), len(self.hashes) - 1)
+        found = self.hashes[rows] == wanted
+        return at[found], rows[found]
+
+
+def check_slots(slots: int, buckets: int) -> None:
+    """Refuse a number of slots that no table over `buckets` buckets can serve."""
+    if isinstance(slots, bool) or not isinstance(slots, int | np.integer):
+        raise ValueError(f"slots is a whole number, not {slots!r}")
+    if slots < 1:
+        raise ValueError(f"a table needs at least one slot, not {slots}")
+    if slots > buckets:
+        raise ValueError(
+            f"{slots} slots but only {buckets} buckets: some slots could never be used; "
+            f"measure with buckets={_enough_buckets(slots)} or more"
+        )
+
+
+def _enough_buckets(slots: int) -> int:
+    return 1 << int(np.ceil(np.log2(slots * 20)))
+
+
+def _high_bits(hashes: Hashes) -> NDArray[np.int64]:
+    return (hashes >> np.int64(64 - _FILTER_BITS)) + np.int64(1 << (_FILTER_BITS - 1))
+
+
+def _flat(heavy_slots: Any) -> tuple[Slots, NDArray[np.int64]]:
+    """One row of slots a key as one flat array, and the length of each row."""
+    if isinstance(heavy_slots, np.ndarray) and heavy_slots.ndim == 1 and heavy_slots.dtype.kind in "iu":
+        return heavy_slots.astype(np.int32), np.ones(len(heavy_slots), dtype=np.int64)
+    rows = [[row] if isinstance(row, int | np.integer) else list(row) for row in heavy_slots]
+    if any(not row for row in rows):
+        raise ValueError("a heavy row names at least one slot")
+    lengths = np.array([len(row) for row in rows], dtype=np.int64)
+    return np.array([slot for row in rows for slot in row], dtype=np.int32), lengths
