@@ -14,7 +14,7 @@ import pyarrow as pa
 from unskew.core import files
 from unskew.core.histogram import Floats, Histogram
 from unskew.core.loads import Migration, check_match, imbalance, lower_bound, migration, slot_loads
-from unskew.core.planners import NAMES, planner
+from unskew.core.planners import NAMES, auto, planner
 from unskew.core.routing import RoutingTable, check_slots
 
 _KIND, _FORMAT = "plan", 1
@@ -55,7 +55,8 @@ class Plan:
     """A routing table together with the measurement it was made from and what it will do.
 
     `imbalance` is the predicted max/mean slot load, `bound` the least that any table which keeps keys
-    whole could reach, `migration` what changes against the table before it (None for a first plan).
+    whole could reach, `migration` what changes against the table before it (None for a first plan),
+    `reason` why `auto` chose as it did.
 
     >>> plan = Plan.make(Histogram.from_counts({"a": 5, "b": 4, "c": 1}), slots=2)
     >>> plan.imbalance, plan.bound
@@ -67,6 +68,7 @@ class Plan:
     planner: str = "keel"
     previous: RoutingTable | None = None
     options: dict[str, Any] = field(default_factory=dict)
+    reason: str = ""
 
     @classmethod
     def make(
@@ -82,7 +84,8 @@ class Plan:
         """Plan for `slots` slots, starting from `previous` where given."""
         before = previous.table if isinstance(previous, Plan) else previous
         table = make_table(planner, histogram, slots, before, seed=seed, **options)
-        return cls(table, histogram, planner, before, options)
+        reason = auto.choose(histogram, slots, before).reason if planner == "auto" else ""
+        return cls(table, histogram, planner, before, options, reason)
 
     @cached_property
     def loads(self) -> Floats:
@@ -125,7 +128,7 @@ class Plan:
         blobs = {"table": self.table.to_bytes(), "histogram": self.histogram.to_bytes()}
         if self.previous is not None:
             blobs["previous"] = self.previous.to_bytes()
-        meta = {"planner": self.planner, "options": self.options}
+        meta = {"planner": self.planner, "options": self.options, "reason": self.reason}
         parts = pa.table({"name": list(blobs), "data": pa.array(list(blobs.values()), pa.large_binary())})
         files.write(path, files.encode(_KIND, _FORMAT, meta, {"parts": parts}))
 
@@ -143,6 +146,7 @@ class Plan:
             meta["planner"],
             previous,
             meta["options"],
+            meta["reason"],
         )
 
 

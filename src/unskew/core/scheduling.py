@@ -10,18 +10,25 @@ from numpy.typing import NDArray
 from unskew.core.histogram import Floats
 
 
-def longest_first(weights: Floats, slots: int, start: Floats | None = None) -> NDArray[np.int32]:
+def longest_first(weights: Floats, slots: int) -> NDArray[np.int32]:
     """Give each item, heaviest first, to the least loaded slot; the lowest slot wins a tie.
 
-    Within 4/3 − 1/(3N) of the least possible maximum when all slots start empty (Graham 1969). Costs
-    one heap operation an item. `start` is the load the slots already have. Items of equal weight go in
-    their given order.
+    Within 4/3 − 1/(3N) of the least possible maximum (Graham 1969). Costs one heap operation an item.
+    Items of equal weight go in their given order.
 
     >>> longest_first(np.array([3.0, 3.0, 2.0, 2.0, 2.0]), 2).tolist()
     [0, 1, 0, 1, 0]
     """
-    loads = np.zeros(slots) if start is None else start
-    heap = list(zip(loads.tolist(), range(slots), strict=True))
+    return fill(weights, np.zeros(slots))
+
+
+def fill(weights: Floats, loads: Floats) -> NDArray[np.int32]:
+    """The same on slots that already carry `loads` (which are not changed).
+
+    >>> fill(np.array([2.0, 1.0]), np.array([5.0, 0.0])).tolist()
+    [1, 1]
+    """
+    heap = list(zip(loads.tolist(), range(len(loads)), strict=True))
     heapq.heapify(heap)
     order = np.argsort(-weights, kind="stable")
     chosen = []
