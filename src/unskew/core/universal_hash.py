@@ -1,0 +1,43 @@
+"""2-universal hash functions: small, drawn at random by a seed, with a bounded chance of collision."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+PRIME = (1 << 31) - 1
+"""Numbers are hashed modulo this prime: products stay below 2⁶², and it exceeds any number of buckets."""
+
+
+@dataclass(frozen=True)
+class UniversalHash:
+    """`((a·x + c) mod p) mod size` (Carter and Wegman 1979).
+
+    For a and c drawn at random, two numbers that differ modulo p meet with probability at most 1/size.
+    64-bit key hashes may be given, too: they are reduced modulo p first.
+    """
+
+    a: int
+    c: int
+    size: int
+
+    def __call__(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The value of each number, in 0..size-1."""
+        return (numbers % PRIME * self.a + self.c) % PRIME % self.size
+
+
+def draw(size: int, seed: int, stream: int = 0) -> UniversalHash:
+    """The function with values 0..size-1 that `seed` and `stream` stand for.
+
+    Different streams of one seed are independent functions; a and c do not depend on `size`, so that two
+    planners with the same seed use one function with two ranges.
+
+    >>> draw(4, seed=7)(np.arange(8)).tolist() == draw(4, seed=7)(np.arange(8)).tolist()
+    True
+    """
+    if seed < 0:
+        raise ValueError(f"seed is a whole number from 0 upwards, not {seed}")
+    rng = np.random.default_rng([seed, stream])
+    return UniversalHash(int(rng.integers(1, PRIME)), int(rng.integers(PRIME)), size)
