@@ -1,0 +1,47 @@
+"""DKG with partial key grouping: heavy keys are scheduled in parts, light ones as in DKG."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from unskew.core.histogram import Histogram
+from unskew.core.planners.dkg import bucket_groups, heavy_part
+from unskew.core.planners.pkg import check_choices
+from unskew.core.routing import RoutingTable
+from unskew.core.scheduling import longest_first
+
+
+def plan(
+    histogram: Histogram,
+    slots: int,
+    previous: RoutingTable | None = None,
+    *,
+    seed: int = 0,
+    theta: float = 0.1,
+    mu: float | None = 2.0,
+    choices: int = 2,
+) -> RoutingTable:
+    """Each heavy key as `choices` equal parts, scheduled together with groups of buckets.
+
+    For operators that can merge partial results only. With two choices no part exceeds half the heaviest
+    key, so the bound on the imbalance is halved, too. Parts of one key may land on one slot (a row that
+    names it twice). Like DKG it does not look at `previous`. `theta` and `mu` as in `dkg`.
+    Paper: Rivetti et al., DEBS 2015, section 6, figure 14.
+
+    >>> h = Histogram.from_counts({"a": 60, "b": 20, "c": 10, "d": 10}, buckets=16)
+    >>> plan(h, 2, theta=0.5).heavy
+    {'a': (0, 1)}
+    """
+    check_choices(choices)
+    kept = heavy_part(histogram, theta)
+    groups = bucket_groups(histogram.buckets, slots, mu, seed)
+    parts = np.repeat(kept.tracked.weights / choices, choices)
+    chosen = longest_first(np.concatenate([parts, np.bincount(groups, kept.rest.weights)]), slots)
+    return RoutingTable.build(
+        slots,
+        chosen[len(parts) :][groups],
+        heavy=kept.keys,
+        heavy_slots=chosen[: len(parts)].reshape(-1, choices).tolist(),
+        hashes=kept.hashes,
+        key_type=histogram.key_type,
+    )

@@ -1,0 +1,38 @@
+"""DKG without scheduling of the buckets (WOSIM): what the scheduling of the light keys is worth."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from unskew.core.histogram import Histogram
+from unskew.core.planners.dkg import heavy_part
+from unskew.core.routing import RoutingTable
+from unskew.core.scheduling import longest_first
+from unskew.core.universal_hash import draw
+
+
+def plan(
+    histogram: Histogram,
+    slots: int,
+    previous: RoutingTable | None = None,
+    *,
+    seed: int = 0,
+    theta: float = 0.1,
+) -> RoutingTable:
+    """Heavy keys scheduled among themselves, buckets to slots by a 2-universal function drawn by `seed`.
+
+    The schedule does not know what the buckets weigh, so a heavy key may meet a full slot. Like DKG it does
+    not look at `previous`. `theta` as in `dkg`. Paper: Rivetti et al., DEBS 2015, section 6, figure 13.
+
+    >>> plan(Histogram.from_counts({"a": 60, "b": 40}, buckets=16), 2).heavy == {"a": 0, "b": 1}
+    True
+    """
+    kept = heavy_part(histogram, theta)
+    return RoutingTable.build(
+        slots,
+        draw(slots, seed)(np.arange(histogram.buckets)),
+        heavy=kept.keys,
+        heavy_slots=longest_first(kept.tracked.weights, slots),
+        hashes=kept.hashes,
+        key_type=histogram.key_type,
+    )
