@@ -1,0 +1,170 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchmarks.dkg import dkg_table1
+from tests.core.listings.dkg import build
+from unskew.core.histogram import Histogram
+from unskew.core.loads import imbalance, lower_bound, slot_loads
+from unskew.core.planning import make_table
+from unskew.core.universal_hash import draw
+
+BUCKETS = 32
+
+counts = st.lists(st.integers(1, 64), min_size=1, max_size=30)
+
+
+def histogram_of(figures: list[int]) -> tuple[Histogram, dict[int, float]]:
+    """The histogram, and its keys' frequencies by hash, heaviest first as the histogram lists them."""
+    histogram = Histogram.from_arrays(np.arange(len(figures)), figures, buckets=BUCKETS)
+    return histogram, dict(zip(histogram.hashes.tolist(), histogram.tracked.weights.tolist(), strict=True))
+
+
+def zipf(exponent: float, keys: int = 10_000, draws: int = 100_000, seed: int = 0) -> Histogram:
+    p = np.arange(1, keys + 1.0) ** -exponent
+    drawn = np.random.default_rng(seed).multinomial(draws, p / p.sum())
+    return Histogram.from_arrays(np.arange(keys), drawn)
+
+
+@given(
+    counts,
+    st.integers(1, 6),
+    st.sampled_from([None, 1.0, 1.5, 2.0, 5.0]),
+    st.sampled_from([0.02, 0.1, 0.3, 1.0]),
+    st.booleans(),
+    st.integers(0, 5),
+)
+def test_equals_the_listing(
+    figures: list[int], slots: int, mu: float | None, theta: float, squared: bool, seed: int
+) -> None:
+    histogram, frequencies = histogram_of(figures)
+    cells = BUCKETS if mu is None else int(np.ceil(slots * mu))
+    group = np.arange(BUCKETS) if mu is None else draw(cells, seed)(np.arange(BUCKETS))
+    rows, cell_slots = build(frequencies, lambda h: int(group[h % BUCKETS]), cells, slots, theta, squared)
+    cost = "quadratic" if squared else "linear"
+    table = make_table("dkg", histogram, slots, theta=theta, mu=mu, seed=seed, cost=cost)
+    assert dict(zip(table.hashes.tolist(), table.heavy_slots.tolist(), strict=True)) == {
+        key: row[0] for key, row in rows.items()
+    }
+    assert table.buckets.tolist() == [cell_slots[g] for g in group]
+
+
+@given(counts, st.integers(1, 6), st.sampled_from([2, 3]), st.sampled_from([0.05, 0.3]), st.integers(0, 5))
+def test_with_pkg_equals_the_listing_with_heavy_hitters_in_parts(
+    figures: list[int], slots: int, choices: int, theta: float, seed: int
+) -> None:
+    histogram, frequencies = histogram_of([6 * f for f in figures])  # parts of whole numbers are exact
+    cells = 2 * slots
+    group = draw(cells, seed)(np.arange(BUCKETS))
+    rows, cell_slots = build(
+        frequencies, lambda h: int(group[h % BUCKETS]), cells, slots, theta, parts=choices
+    )
+    table = make_table("dkg-pkg", histogram, slots, theta=theta, choices=choices, seed=seed)
+    assert table.choices.reshape(-1, choices).tolist() == [rows[h] for h in table.hashes.tolist()]
+    assert table.buckets.tolist() == [cell_slots[g] for g in group]
+
+
+def test_wosim_schedules_heavy_keys_alone_and_hashes_the_buckets() -> None:
+    histogram = Histogram.from_counts({0: 30, 1: 25, 2: 20, 3: 15, 4: 10}, buckets=64)
+    table = make_table("dkg-wosim", histogram, 2, theta=0.15, seed=3)
+    assert table.heavy == {0: 0, 1: 1, 2: 1, 3: 0}
+    assert table.buckets.tolist() == draw(2, 3)(np.arange(64)).tolist()
+
+
+@pytest.mark.parametrize("slots", [2, 3, 5, 10])
+def test_a_key_above_the_mean_is_alone_and_the_imbalance_the_least_possible(slots: int) -> None:
+    histogram = zipf(2.0)
+    table = make_table("dkg", histogram, slots)
+    loads = slot_loads(table, histogram)
+    alone = int(table.slot_of([0])[0])
+    assert loads[alone] == histogram.tracked.weights[0]
+    assert imbalance(loads) == pytest.approx(lower_bound(histogram, slots))
+
+
+def test_scheduling_the_buckets_is_what_balances_them() -> None:
+    histogram = zipf(1.0)
+    worst = {
+        name: max(
+            imbalance(slot_loads(make_table(name, histogram, 10, seed=s), histogram)) for s in range(20)
+        )
+        for name in ("dkg", "dkg-wosim")
+    }
+    assert worst["dkg"] < worst["dkg-wosim"]
+
+
+def test_finer_groups_balance_better_and_all_buckets_nearly_perfectly() -> None:
+    histogram = zipf(1.0)
+
+    def mean_imbalance(mu: float | None) -> float:
+        tables = [make_table("dkg", histogram, 5, mu=mu, theta=0.05, seed=s) for s in range(20)]
+        return float(np.mean([imbalance(slot_loads(table, histogram)) for table in tables]))
+
+    assert mean_imbalance(None) < 1.005 < mean_imbalance(8.0) < mean_imbalance(1.0)
+
+
+def test_quadratic_cost_balances_squared_loads() -> None:
+    # Linear, the last 3 joins the 5 (5 < 3 + 3). Squared, it joins the two others (9 + 9 < 25).
+    histogram = Histogram.from_counts({0: 5, 1: 3, 2: 3, 3: 3}, buckets=4)
+    linear = make_table("dkg", histogram, 2, theta=0.01, mu=None)
+    squared = make_table("dkg", histogram, 2, theta=0.01, mu=None, cost="quadratic")
+    assert sorted(slot_loads(linear, histogram).tolist()) == [6.0, 8.0]
+    assert sorted(slot_loads(squared, histogram).tolist()) == [5.0, 9.0]
+
+
+def test_oracle_places_every_tracked_key_and_bucket_longest_first() -> None:
+    histogram, frequencies = histogram_of([7, 5, 4, 4, 3, 2, 2, 1])
+    rows, cells = build(frequencies, lambda h: h % BUCKETS, BUCKETS, 3, theta=1e-9)
+    table = make_table("oracle", histogram, 3)
+    assert {h: [s] for h, s in zip(table.hashes.tolist(), table.heavy_slots.tolist(), strict=True)} == rows
+    assert table.buckets.tolist() == cells
+
+
+def test_dkg_with_pkg_halves_what_a_hot_key_costs() -> None:
+    histogram = zipf(2.0)
+    whole = imbalance(slot_loads(make_table("dkg", histogram, 10), histogram))
+    halved = imbalance(slot_loads(make_table("dkg-pkg", histogram, 10), histogram))
+    assert halved == pytest.approx(whole / 2, rel=0.01)
+
+
+def test_both_halves_of_a_heavy_key_may_share_a_slot() -> None:
+    histogram = Histogram.from_counts({0: 10}, buckets=4)
+    assert make_table("dkg-pkg", histogram, 1, mu=1.0).heavy == {0: (0, 0)}
+
+
+def test_dkg_does_not_look_at_the_previous_table() -> None:
+    histogram = zipf(1.0, keys=500)
+    previous = make_table("hash", histogram, 4)
+    assert make_table("dkg", histogram, 4, previous).same_routes(make_table("dkg", histogram, 4))
+
+
+def test_table_1_of_the_paper() -> None:
+    fit = dkg_table1(runs=25)
+    assert fit["SIA"] == pytest.approx((100, -100))
+    assert fit["O-apx"] == pytest.approx((60.8, -100), abs=0.5)
+    assert fit["DKG mean"] == pytest.approx(fit["O-apx"], abs=0.1)
+    assert fit["DKG worst"][0] < 63
+    assert fit["Universal mean"] == pytest.approx((60.7, -60.7), abs=4)
+    assert fit["Universal worst"][0] > 70
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("dkg", {"theta": 0}),
+        ("dkg", {"theta": 1.5}),
+        ("dkg", {"mu": 0.5}),
+        ("dkg", {"mu": float("nan")}),
+        ("dkg", {"mu": 17.0}),
+        ("dkg", {"cost": "cubic"}),
+        ("dkg-wosim", {"theta": -1}),
+        ("dkg-pkg", {"choices": 1}),
+        ("dkg-pkg", {"choices": 2.0}),
+    ],
+)
+def test_nonsense_options_are_refused_by_name(name: str, options: dict[str, object]) -> None:
+    histogram = Histogram.from_counts({0: 1}, buckets=32)
+    with pytest.raises(ValueError, match=next(iter(options))):
+        make_table(name, histogram, 2, **options)
