@@ -1,0 +1,153 @@
+"""Eager load balancing (ELB): overloaded slots shed entries until every slot is in a range of load."""
+
+from __future__ import annotations
+
+from heapq import heapify, heappop, heapreplace
+from math import ceil
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from unskew.core.histogram import Floats, Histogram
+from unskew.core.routing import RoutingTable, Slots
+
+
+def plan(
+    histogram: Histogram,
+    slots: int,
+    previous: RoutingTable | None = None,
+    *,
+    seed: int = 0,
+    lower: float | None = None,
+    upper: float | None = None,
+    tolerance: float = 0.2,
+    heavy: int | None = None,
+    recompute: bool = False,
+) -> RoutingTable:
+    """Move entries out of slots above the mean only, the largest that fit first, to the least loaded slots.
+
+    Promise: while no slot vanishes, an entry moves only out of a slot above the mean load, and no slot is
+    left below the mean by shedding. Costs O(E log E) for E = H + heavy entries.
+
+    The load range [v, u] is `lower`..`upper`, absolute loads. Given both, N is elastic: the table has
+    ceil(2w / (u + v)) slots for the load w, at least 1 and at most `slots`. Given neither, the range is the
+    mean times 1 ± tolerance/2 and N is `slots`.
+
+    `heavy`: the heaviest tracked keys that are entries of their own, so that hot keys can move alone; 2N
+    unless given, 0 is the paper's pure substream form. A tracked key that an earlier table took away from its
+    bucket stays an entry, too: it would otherwise move without being overloaded.
+
+    Readings. A slot sheds entries lighter than θ = min(load − mean, (u − v)/2), and θ shrinks by what is
+    shed, so a slot sheds less than (u − v)/2 in all. That is the listing; with `recompute` θ is taken anew
+    from the load left, as the text may be read, and a slot whose entries are small comes down to the mean.
+    Entries without load are not shed: they relieve nothing. Slots are numbers, so the slots π..n-1 vanish
+    when N shrinks, not the least loaded: if others were chosen, their numbers would have to be reused, and
+    more state would move. When no slot below (u + v)/2 is left, the least loaded of all takes the next entry.
+    Paper: Guo and Zhou, "Stateful Load Balancing for Parallel Stream Processing", section 3, algorithm 1.
+
+    >>> h = Histogram.from_counts({0: 4, 1: 3, 2: 2, 3: 1}, buckets=8)
+    >>> plan(h, 4, lower=4, upper=6).slots
+    2
+    """
+    _check(lower, upper, tolerance, heavy)
+    if lower is None or upper is None:
+        active, mean = slots, histogram.total / slots
+        lower, upper = mean * (1.0 - tolerance / 2.0), mean * (1.0 + tolerance / 2.0)
+    else:
+        active = min(max(ceil(2.0 * histogram.total / (upper + lower)), 1), slots)
+    start = previous
+    if start is None:
+        start = RoutingTable.hashed(active, histogram.buckets, histogram.key_type)
+    own = _own_entries(histogram, start, 2 * active if heavy is None else heavy)
+    rows = np.flatnonzero(own)
+    folded = np.bincount(histogram.key_buckets[~own], histogram.tracked.weights[~own], histogram.buckets)
+    chosen = rebalance(
+        np.concatenate([histogram.tracked.weights[rows], histogram.rest.weights + folded]),
+        np.concatenate([start.slot_of_hashes(histogram.hashes[rows]), start.buckets]),
+        active,
+        lower,
+        upper,
+        recompute,
+    )
+    return RoutingTable.build(
+        active,
+        chosen[len(rows) :],
+        heavy=histogram.keys.take(pa.array(rows)),
+        heavy_slots=chosen[: len(rows)],
+        hashes=histogram.hashes[rows],
+        key_type=histogram.key_type,
+    )
+
+
+def rebalance(
+    loads: Floats, placed: Slots, slots: int, lower: float, upper: float, recompute: bool = False
+) -> Slots:
+    """Algorithm 1 over entries of known `loads` on the slots `placed`: their new slots, of 0..slots-1."""
+    slot_loads = np.bincount(placed, loads, slots).tolist()
+    mean = sum(slot_loads) / slots
+    under = [(load, slot) for slot, load in enumerate(slot_loads[:slots]) if load <= mean]
+    leaving = _leaving(loads, placed, slots, slot_loads, mean, (upper - lower) / 2.0, recompute)
+
+    chosen = placed.copy()
+    heap, full = under, (upper + lower) / 2.0
+    heapify(heap)
+    for entry in leaving:
+        if not heap:
+            heap, full = [(load, slot) for slot, load in enumerate(slot_loads[:slots])], np.inf
+            heapify(heap)
+        load, slot = heap[0]
+        chosen[entry] = slot
+        slot_loads[slot] = load = load + float(loads[entry])
+        if load >= full:
+            heappop(heap)
+        else:
+            heapreplace(heap, (load, slot))
+    return chosen
+
+
+def _leaving(
+    loads: Floats,
+    placed: Slots,
+    slots: int,
+    slot_loads: list[float],
+    mean: float,
+    most: float,
+    recompute: bool,
+) -> list[int]:
+    """The entries to reassign, heaviest first; takes their load off `slot_loads`.
+
+    θ never grows, so one pass over the entries, heaviest first, finds for each slot the largest that fits
+    again and again.
+    """
+    theta = [min(load - mean, most) for load in slot_loads]
+    leaving = []
+    order = np.argsort(-loads, kind="stable")
+    for entry, slot, load in zip(order.tolist(), placed[order].tolist(), loads[order].tolist(), strict=True):
+        if slot >= slots:
+            leaving.append(entry)
+        elif 0.0 < load < theta[slot]:
+            leaving.append(entry)
+            slot_loads[slot] -= load
+            theta[slot] = min(slot_loads[slot] - mean, most) if recompute else theta[slot] - load
+    return leaving
+
+
+def _own_entries(histogram: Histogram, start: RoutingTable, heavy: int) -> NDArray[np.bool_]:
+    """Which tracked keys are entries of their own."""
+    own: NDArray[np.bool_] = start.slot_of_hashes(histogram.hashes) != start.buckets[histogram.key_buckets]
+    own[:heavy] = True  # keys are listed heaviest first
+    return own
+
+
+def _check(lower: float | None, upper: float | None, tolerance: float, heavy: int | None) -> None:
+    if (lower is None) != (upper is None):
+        raise ValueError(f"lower={lower} and upper={upper}: give both ends of the load range, or neither")
+    if lower is not None and upper is not None and not 0.0 <= lower < upper < np.inf:
+        raise ValueError(f"the load range lower={lower}, upper={upper} must satisfy 0 <= lower < upper")
+    if not 0.0 < tolerance <= 2.0:
+        raise ValueError(
+            f"tolerance is the width of the load range over the mean, in (0, 2], not {tolerance}"
+        )
+    if heavy is not None and (not isinstance(heavy, int) or heavy < 0):
+        raise ValueError(f"heavy is a number of keys, 0 or more, or None for 2N, not {heavy!r}")
