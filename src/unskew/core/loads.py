@@ -9,26 +9,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unskew.core.hashing import Hashes
-from unskew.core.histogram import Floats, Histogram
+from unskew.core.histogram import Floats, Histogram, sum_by
 from unskew.core.routing import RoutingTable, Slots
 
 Measure = Literal["counts", "weights", "state"]
+
+_ROUNDING = 1e-9  # shares such as 1/5 do not add up exactly: a key whose share changes by less stays
 
 
 def slot_loads(table: RoutingTable, histogram: Histogram, measure: Measure = "weights") -> Floats:
     """The load of each slot under `table`; a split row's load is shared among its slots."""
     check_match(table, histogram)
-    loads = np.bincount(table.buckets, getattr(histogram.rest, measure), table.slots)
+    loads = sum_by(table.buckets, getattr(histogram.rest, measure), table.slots)
     tracked: Floats = getattr(histogram.tracked, measure)
     rows = table.rows_of(histogram.hashes)
     light = rows < 0
     homes = table.buckets[histogram.key_buckets[light]]
-    loads += np.bincount(homes, tracked[light], table.slots)
+    loads += sum_by(homes, tracked[light], table.slots)
     share = np.zeros(len(table.hashes))
     share[rows[~light]] = tracked[~light]
     lengths = table.lengths
-    loads += np.bincount(table.choices, np.repeat(share / np.maximum(lengths, 1), lengths), table.slots)
-    return loads
+    return loads + sum_by(table.choices, np.repeat(share / lengths, lengths), table.slots)
 
 
 def imbalance(loads: Floats) -> float:
@@ -55,7 +56,9 @@ def check_match(table: RoutingTable, histogram: Histogram) -> None:
         )
     same = table.key_type.equals(histogram.key_type)
     if not same and len(table.hashes) and len(histogram.hashes):
-        raise ValueError(f"the table is for {table.key_type} keys and the histogram for {histogram.key_type} keys")
+        raise ValueError(
+            f"the table is for {table.key_type} keys and the histogram for {histogram.key_type} keys"
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,11 +94,12 @@ def migration(old: RoutingTable, new: RoutingTable, histogram: Histogram) -> Mig
     check_match(new, histogram)
     if len(old.buckets) != len(new.buckets):
         raise ValueError(f"tables of {len(old.buckets)} and {len(new.buckets)} buckets cannot be compared")
+    check_match(old, histogram)
     known = np.unique(np.concatenate([histogram.hashes, old.hashes, new.hashes]))
     source, target = old.slot_of_hashes(known), new.slot_of_hashes(known)
     moved_part = (source != target).astype(np.float64)
     if old.is_split or new.is_split:
-        moved_part = _split_moves(old, new, known, moved_part)
+        moved_part = _moved_parts(old, new, known)
     at = np.searchsorted(known, histogram.hashes)
     changed = np.flatnonzero(old.buckets != new.buckets)
     load = float(histogram.tracked.weights @ moved_part[at] + histogram.rest.weights[changed].sum())
@@ -115,26 +119,26 @@ def migration(old: RoutingTable, new: RoutingTable, histogram: Histogram) -> Mig
     )
 
 
-def _split_moves(old: RoutingTable, new: RoutingTable, hashes: Hashes, whole: Floats) -> Floats:
-    """The share of each key's state that changes slot, where a key may have several slots."""
-    part = whole.copy()
-    for i in np.flatnonzero((_row_lengths(old, hashes) > 1) | (_row_lengths(new, hashes) > 1)):
-        before, after = (_slot_shares(table, hashes[i : i + 1]) for table in (old, new))
-        size = max(len(before), len(after))
-        gained = np.pad(after, (0, size - len(after))) - np.pad(before, (0, size - len(before)))
-        part[i] = np.maximum(gained, 0).sum()
-    return part
+def _moved_parts(old: RoutingTable, new: RoutingTable, hashes: Hashes) -> Floats:
+    """The share of each key that is on a slot under `new` where `old` had less of it."""
+    slots = max(old.slots, new.slots)
+    key_new, slot_new, share_new = _shares(new, hashes)
+    key_old, slot_old, share_old = _shares(old, hashes)
+    cell = np.concatenate([key_new * slots + slot_new, key_old * slots + slot_old])
+    cells, inverse = np.unique(cell, return_inverse=True)
+    gained = sum_by(inverse.reshape(-1), np.concatenate([share_new, -share_old]), len(cells))
+    gained[gained < _ROUNDING] = 0.0
+    return sum_by(cells // slots, gained, len(hashes))
 
 
-def _row_lengths(table: RoutingTable, hashes: Hashes) -> NDArray[np.int64]:
+def _shares(table: RoutingTable, hashes: Hashes) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats]:
+    """Every (key, slot) that the table sends records to, with the share of the key that goes there."""
     rows = table.rows_of(hashes)
-    return np.where(rows >= 0, np.append(table.lengths, 1)[rows], 1)
-
-
-def _slot_shares(table: RoutingTable, one_hash: Hashes) -> Floats:
-    row = int(table.rows_of(one_hash)[0])
-    if row < 0:
-        named = table.slot_of_hashes(one_hash)
-    else:
-        named = table.choices[table.offsets[row] : table.offsets[row + 1]]
-    return np.bincount(named, minlength=table.slots) / len(named)
+    heavy, light = np.flatnonzero(rows >= 0), np.flatnonzero(rows < 0)
+    lengths = table.lengths[rows[heavy]]
+    first = np.repeat(table.offsets[rows[heavy]], lengths)
+    within = np.arange(len(first)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    keys = np.concatenate([light, np.repeat(heavy, lengths)])
+    slots = np.concatenate([table.slot_of_hashes(hashes[light]), table.choices[first + within]])
+    shares = np.concatenate([np.ones(len(light)), np.repeat(1.0 / lengths, lengths)])
+    return keys, slots.astype(np.int64), shares

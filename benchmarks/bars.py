@@ -1,0 +1,81 @@
+"""Bars: a measured figure against the figure that was asked for.
+
+Every benchmark prints its bars with PASS or FALLS SHORT, writes them as JSON with the commit and the
+machine, and exits with 1 if one falls short.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+RESULTS = Path(__file__).parent / "results"
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One figure that was asked for, and what was measured."""
+
+    name: str
+    measured: float
+    limit: float
+    at_least: bool = False
+    unit: str = ""
+    note: str = ""
+
+    @property
+    def passed(self) -> bool:
+        """Whether the measured figure meets the limit."""
+        return self.measured >= self.limit if self.at_least else self.measured <= self.limit
+
+    def line(self) -> str:
+        """The bar in one line."""
+        verdict = "PASS       " if self.passed else "FALLS SHORT"
+        sign = "≥" if self.at_least else "≤"
+        note = f"  ({self.note})" if self.note else ""
+        return f"{verdict}  {self.name}: {self.measured:.4g}{self.unit} {sign} {self.limit:.4g}{self.unit}{note}"
+
+
+def best_of(times: int, run: Callable[[], Any]) -> float:
+    """The shortest of several runs, in milliseconds."""
+    best = float("inf")
+    for _ in range(times):
+        started = time.perf_counter()
+        run()
+        best = min(best, time.perf_counter() - started)
+    return best * 1e3
+
+
+def finish(name: str, bars: list[Bar], details: dict[str, Any] | None = None) -> None:
+    """Write the JSON, print the verdict and leave with 1 if a bar falls short."""
+    RESULTS.mkdir(exist_ok=True)
+    stamp = {"commit": _commit(), "machine": machine(), "when": time.strftime("%Y-%m-%d")}
+    rows = [{**asdict(bar), "passed": bar.passed} for bar in bars]
+    path = RESULTS / f"{name}.json"
+    path.write_text(json.dumps({**stamp, "bars": rows, **(details or {})}, indent=1, default=float) + "\n")
+    short = [bar for bar in bars if not bar.passed]
+    print(f"\n{len(bars) - len(short)} of {len(bars)} bars pass; figures in benchmarks/results/{path.name}")
+    sys.exit(1 if short else 0)
+
+
+def machine() -> dict[str, Any]:
+    """What the figures were measured on, without naming the machine."""
+    model = platform.machine()
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        names = [line for line in cpuinfo.read_text().splitlines() if line.startswith("model name")]
+        model = names[0].split(":", 1)[1].strip() if names else model
+    return {"cpu": model, "cores": os.cpu_count(), "python": platform.python_version()}
+
+
+def _commit() -> str:
+    done = subprocess.run(["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=False)
+    return done.stdout.strip() or "unknown"
