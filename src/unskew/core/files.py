@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pyarrow as pa
 import xxhash
+
+from unskew.core.hashing import HASH_NAME
 
 Meta = dict[str, Any]
 
@@ -35,7 +37,7 @@ def encode(kind: str, version: int, meta: Mapping[str, Any], tables: Mapping[str
     }
     payload = b"".join(streams.values())
     header["checksum"] = _checksum(header, payload)
-    return json.dumps(header, sort_keys=True).encode() + b"\n" + payload
+    return _line(header) + b"\n" + payload
 
 
 def decode(data: bytes, kind: str, newest: int, name: str) -> tuple[Meta, dict[str, pa.Table]]:
@@ -44,16 +46,17 @@ def decode(data: bytes, kind: str, newest: int, name: str) -> tuple[Meta, dict[s
     try:
         header = json.loads(line)
         found, version = header["unskew"], header["format"]
-    except (ValueError, KeyError, TypeError) as error:
+        intact = _line(header) == line  # the same content written in another way is an altered file, too
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise UnreadableFileError(f"{name}: not a file of unskew, or its first line is damaged") from error
     if found != kind:
         raise UnreadableFileError(f"{name}: a {found} of unskew where a {kind} is expected")
-    if not isinstance(version, int) or version > newest:
+    if intact and isinstance(version, int) and version > newest:
         raise UnreadableFileError(
             f"{name}: {kind} format {version} is newer than this unskew reads ({newest}): upgrade unskew"
         )
     claimed = header.pop("checksum", None)
-    if not newline or claimed != _checksum(header, payload):
+    if not intact or not newline or claimed != _checksum(header, payload):
         raise UnreadableFileError(f"{name}: damaged (checksum does not match): restore it or make it again")
     tables, at = {}, 0
     for stream, length in header["streams"]:
@@ -62,18 +65,27 @@ def decode(data: bytes, kind: str, newest: int, name: str) -> tuple[Meta, dict[s
     return header["meta"], tables
 
 
+def check_hash(meta: Meta, name: str) -> None:
+    """Refuse a file whose keys were hashed in another way than this unskew hashes them."""
+    if meta["hash"] != HASH_NAME:
+        raise UnreadableFileError(
+            f"{name}: made with the hash {meta['hash']}, not {HASH_NAME}: make it again"
+        )
+
+
 def write(path: str | Path, data: bytes) -> None:
     """Write a whole file or nothing: to a temporary name beside it, then renamed."""
     target = Path(path)
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    # Opened like any file, so that it has the usual permissions: what one user plans another one runs.
+    temporary = target.with_name(f".unskew-{uuid4().hex}")
     try:
-        with os.fdopen(handle, "wb") as file:
+        with temporary.open("xb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(temporary, target)
+        temporary.replace(target)
     except BaseException:
-        os.unlink(temporary)
+        temporary.unlink(missing_ok=True)
         raise
 
 
@@ -84,7 +96,11 @@ def _to_ipc(table: pa.Table) -> bytes:
     return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
 
 
+def _line(header: Mapping[str, Any]) -> bytes:
+    return json.dumps(header, sort_keys=True).encode()
+
+
 def _checksum(header: Mapping[str, Any], payload: bytes) -> str:
-    digest = xxhash.xxh3_128(json.dumps(header, sort_keys=True).encode())
+    digest = xxhash.xxh3_128(_line(header))
     digest.update(payload)
     return digest.hexdigest()

@@ -2,7 +2,9 @@
 
 A key is hashed as Spark hashes the column that holds it: XXH64 with seed 42 over the value's bytes, a
 null leaves the seed as it is, and the columns of a composite key are chained, each hash the seed of
-the next. `tests/spark/test_hashing_parity.py` holds this against a running Spark.
+the next. So ("a", null) and (null, "a") have one hash, and are one entry wherever keys are told apart by
+hash. Spark hashes -0.0 as 0.0 and every NaN alike, as its grouping does. `tests/core/golden` holds hashes
+that a real Spark computed.
 
 The whole array is hashed at once in numpy. Only strings and binaries longer than `LONG_VALUE` bytes
 go through the `xxhash` package one by one, since a vectorised round is wasted on a few long rows.
@@ -11,7 +13,7 @@ go through the `xxhash` package one by one, since a vectorised round is wasted o
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -22,8 +24,8 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     import pandas as pd
 
-Hashes = NDArray[np.int64]
-Keys = "pa.Array | pa.ChunkedArray | pd.Series[Any] | NDArray[Any] | Sequence[Any]"
+Hashes: TypeAlias = NDArray[np.int64]
+Keys: TypeAlias = "pa.Array | pa.ChunkedArray | pd.Series[Any] | NDArray[Any] | Sequence[Any]"
 
 SEED = 42
 """The seed that Spark's `xxhash64` starts from."""
@@ -42,7 +44,9 @@ _P3 = np.uint64(0x165667B19E3779F9)
 _P4 = np.uint64(0x85EBCA77C2B2AE63)
 _P5 = np.uint64(0x27D4EB2F165667C5)
 
-_U64 = NDArray[np.uint64]
+_U64: TypeAlias = NDArray[np.uint64]
+_Bytes: TypeAlias = NDArray[np.uint8]
+_Index: TypeAlias = NDArray[np.int64]
 
 
 def hash_keys(keys: Keys, key_type: pa.DataType | None = None) -> Hashes:
@@ -69,13 +73,16 @@ def buckets_of(hashes: Hashes, buckets: int) -> NDArray[np.int64]:
 def as_keys(keys: Keys, key_type: pa.DataType | None = None) -> pa.Array:
     """The keys as one Arrow array of a supported type; a composite key is a struct.
 
-    Tuples become a struct with one field a position. With `key_type` given, values are converted to
-    it or refused.
+    Tuples become a struct with one field a position. With `key_type` given, values are converted to it
+    or refused, and the columns of a composite are taken by position. A type of null stands for any.
+
+    NaN is a value, except in pandas, where it marks a missing one: there it becomes null, as it does in
+    Spark's `createDataFrame`. Times without a zone are taken as UTC. Python decimals get the precision of
+    the longest; give `key_type` to hash them like the column of another precision.
     """
-    array = _to_arrow(keys, key_type)
-    if key_type is not None and not array.type.equals(key_type):
-        array = _cast(array, key_type)
-    return _storage(array)
+    wanted = None if key_type is None or pa.types.is_null(key_type) else supported_type(key_type)
+    array = _to_arrow(keys, wanted)
+    return _convert(array, supported_type(array.type) if wanted is None else wanted)
 
 
 def supported_type(key_type: pa.DataType) -> pa.DataType:
@@ -97,10 +104,10 @@ def supported_type(key_type: pa.DataType) -> pa.DataType:
     if pa.types.is_large_binary(t) or pa.types.is_fixed_size_binary(t) or t == pa.binary_view():
         return pa.binary()
     if pa.types.is_timestamp(t):
-        return pa.timestamp("us", t.tz)
+        return pa.timestamp("us", None if t.tz is None else "UTC")  # the zone only matters for display
     if pa.types.is_date64(t):
         return pa.date32()
-    if pa.types.is_decimal(t) and t.precision <= 38:
+    if pa.types.is_decimal(t) and t.precision <= 38 and 0 <= t.scale <= t.precision:
         return pa.decimal128(t.precision, t.scale)
     plain = (
         pa.types.is_string(t)
@@ -115,8 +122,8 @@ def supported_type(key_type: pa.DataType) -> pa.DataType:
     if plain:
         return t
     raise ValueError(
-        f"unsupported key type {t}: use string, binary, signed integer, boolean, float, double, decimal, "
-        "date, timestamp or a composite of these; cast the key column first"
+        f"unsupported key type {t}: use string, binary, signed integer, boolean, float, double, decimal "
+        "(of a precision up to 38), date, timestamp or a composite of these; cast the key column first"
     )
 
 
@@ -125,43 +132,77 @@ def _to_arrow(keys: Keys, key_type: pa.DataType | None) -> pa.Array:
         return keys.combine_chunks()
     if isinstance(keys, pa.Array):
         return keys
-    if isinstance(keys, np.ndarray) or hasattr(keys, "__arrow_array__") or hasattr(keys, "dtype"):
-        return pa.array(keys, from_pandas=False)
-    values = list(keys)
-    if key_type is None and values and isinstance(values[0], tuple):
-        return _struct_of_tuples(values)
-    if key_type is not None and pa.types.is_struct(key_type):
-        names = [key_type.field(i).name for i in range(key_type.num_fields)]
-        values = [dict(zip(names, v, strict=True)) if isinstance(v, tuple) else v for v in values]
+    if isinstance(keys, str | bytes | bytearray):
+        raise ValueError(f"keys is a column of keys, not one key: write [{keys!r}]")
+    if hasattr(keys, "columns"):
+        raise ValueError("keys is one column, not a frame or table: make its key columns a struct or tuples")
+    values = keys if hasattr(keys, "dtype") else list(keys)
+    typed = str(getattr(keys, "dtype", "object")) != "object"
+    if not typed:
+        first = next((value for value in values if value is not None), None)
+        if isinstance(first, tuple) or (isinstance(first, dict) and key_type is not None):
+            return _composite(list(values), key_type)
     try:
-        return pa.array(values, type=key_type)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
-        wanted = f" of type {key_type}" if key_type is not None else " of one type"
-        raise ValueError(f"the keys are not values{wanted}: {error}") from error
+        return pa.array(values, type=None if typed else key_type)
+    except (pa.ArrowException, OverflowError, UnicodeError) as error:
+        wanted = f"of type {key_type}" if key_type is not None else "of one type"
+        raise ValueError(f"the keys are not values {wanted}: {error}") from error
 
 
-def _struct_of_tuples(rows: Sequence[tuple[Any, ...]]) -> pa.StructArray:
-    width = len(rows[0])
-    if any(len(row) != width for row in rows):
-        raise ValueError("composite keys must all have the same number of columns")
-    columns = [pa.array([row[i] for row in rows]) for i in range(width)]
-    return pa.StructArray.from_arrays(columns, names=[f"_{i + 1}" for i in range(width)])
+def _composite(rows: Sequence[Any], key_type: pa.DataType | None) -> pa.StructArray:
+    """Tuples, or dicts of the fields of `key_type`, as a struct; None is a row of nulls, as in Spark."""
+    if key_type is None:
+        width = len(next(row for row in rows if row is not None))
+        names, types = [f"_{i + 1}" for i in range(width)], [None] * width
+    elif pa.types.is_struct(key_type):
+        fields = [key_type.field(i) for i in range(key_type.num_fields)]
+        names, types = [f.name for f in fields], [f.type for f in fields]
+    else:
+        raise ValueError(f"composite keys where {key_type} is expected")
+    for row in rows:
+        fits = row is None or (isinstance(row, tuple) and len(row) == len(names))
+        if not fits and not (isinstance(row, dict) and sorted(row) == sorted(names)):
+            raise ValueError(f"composite keys must all have the columns {', '.join(names)}, unlike {row!r}")
+    columns = []
+    for i, (name, column_type) in enumerate(zip(names, types, strict=True)):
+        values = [None if row is None else row[name if isinstance(row, dict) else i] for row in rows]
+        columns.append(_to_arrow(values, column_type))
+    return pa.StructArray.from_arrays(columns, names=names)
 
 
-def _cast(array: pa.Array, key_type: pa.DataType) -> pa.Array:
-    try:
-        return array.cast(key_type)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise ValueError(f"keys of type {array.type} where {key_type} is expected") from error
-
-
-def _storage(array: pa.Array) -> pa.Array:
-    target = supported_type(array.type)
+def _convert(array: pa.Array, target: pa.DataType) -> pa.Array:
+    """The array as one of the supported type `target`, or a ValueError that names both types."""
     if array.type.equals(target):
         return array
     if pa.types.is_dictionary(array.type):
-        return _storage(array.dictionary_decode())
-    return array.cast(target)
+        return _convert(array.dictionary_decode(), target)
+    refusal = f"keys of type {array.type} where {target} is expected"
+    if pa.types.is_struct(array.type) and pa.types.is_struct(target):
+        # Arrow's own cast would match the fields by name and fill those it does not find with nulls.
+        if not _same_columns(array.type, target):
+            raise ValueError(refusal)
+        columns = [_convert(column, target.field(i).type) for i, column in enumerate(array.flatten())]
+        return pa.StructArray.from_arrays(columns, names=[target.field(i).name for i in range(len(columns))])
+    if not pa.types.is_null(array.type) and _family(array.type) != _family(target):
+        raise ValueError(refusal)
+    try:
+        return array.cast(target)
+    except pa.ArrowException as error:
+        raise ValueError(f"{refusal}: {error}") from error
+
+
+def _same_columns(one: pa.StructType, other: pa.StructType) -> bool:
+    """Whether the columns are the same, or those of tuples, which have a position but no name."""
+    names, others = ([t.field(i).name for i in range(t.num_fields)] for t in (one, other))
+    positions = [f"_{i + 1}" for i in range(len(names))]
+    return len(names) == len(others) and (names == others or positions in (names, others))
+
+
+def _family(t: pa.DataType) -> str:
+    """Types that are cast into each other; a number is never taken for its text, nor a flag for a number."""
+    text = supported_type(t) in (pa.string(), pa.binary())
+    number = pa.types.is_integer(t) or pa.types.is_floating(t) or pa.types.is_decimal(t)
+    return "text" if text else "number" if number else str(supported_type(t)).partition("[")[0]
 
 
 def _chain(array: pa.Array, seeds: _U64) -> _U64:
@@ -174,7 +215,7 @@ def _chain(array: pa.Array, seeds: _U64) -> _U64:
         for column in array.flatten():
             hashed = _chain(column, hashed)
         return hashed
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):  # invalid: a signalling NaN, also below a null
         hashed = _hash_values(array, seeds)
     if array.null_count:
         return np.where(np.asarray(array.is_null()), seeds, hashed)
@@ -211,14 +252,14 @@ def _fixed_width(array: pa.Array, dtype: np.dtype[Any], per_row: int = 1) -> NDA
     return np.frombuffer(buffer, dtype=dtype, count=count, offset=first * dtype.itemsize)
 
 
-def _byte_ranges(array: pa.Array) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]:
+def _byte_ranges(array: pa.Array) -> tuple[_Bytes, _Index, _Index]:
     _, offsets, data = array.buffers()
-    ends = np.frombuffer(offsets, dtype=np.int32, count=len(array) + 1, offset=array.offset * 4).astype(np.int64)
+    ends = np.frombuffer(offsets, np.int32, len(array) + 1, offset=array.offset * 4).astype(np.int64)
     values = np.frombuffer(data, dtype=np.uint8) if data is not None else np.zeros(0, np.uint8)
     return values, ends[:-1], np.diff(ends)
 
 
-def _big_integer_bytes(words: NDArray[np.uint64]) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]:
+def _big_integer_bytes(words: _U64) -> tuple[_Bytes, _Index, _Index]:
     """The shortest big-endian two's complement of 128-bit integers, as Java's BigInteger writes them."""
     data = np.ascontiguousarray(words).view(np.uint8).reshape(-1, 16)[:, ::-1]
     sign = np.where(data[:, :1] >= 0x80, 0xFF, 0).astype(np.uint8)
@@ -255,9 +296,7 @@ def _hash_int(values: _U64, seeds: _U64) -> _U64:
     return _avalanche(_add_half_word(seeds + _P5 + np.uint64(4), values))
 
 
-def _hash_ragged(
-    data: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64], seeds: _U64
-) -> _U64:
+def _hash_ragged(data: _Bytes, starts: _Index, lengths: _Index, seeds: _U64) -> _U64:
     hashed = _hash_short(data, starts, np.where(lengths > LONG_VALUE, 0, lengths), seeds)
     for row in np.flatnonzero(lengths > LONG_VALUE):
         value = data[starts[row] : starts[row] + lengths[row]].tobytes()
@@ -265,9 +304,7 @@ def _hash_ragged(
     return hashed
 
 
-def _hash_short(
-    data: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64], seeds: _U64
-) -> _U64:
+def _hash_short(data: _Bytes, starts: _Index, lengths: _Index, seeds: _U64) -> _U64:
     """XXH64 of the byte ranges, longest first, so that the rows still active in a round are a prefix."""
     order = np.argsort(-lengths, kind="stable")
     at, left, seed = starts[order], lengths[order], seeds[order]
@@ -309,17 +346,15 @@ def _hash_short(
     return hashed
 
 
-def _hash_stripes(
-    data: NDArray[np.uint8], at: NDArray[np.int64], left: NDArray[np.int64], seed: _U64
-) -> _U64:
+def _hash_stripes(data: _Bytes, at: _Index, left: _Index, seed: _U64) -> _U64:
     """The four-lane part of XXH64 for values of 32 bytes or more, longest first."""
     words = _overlapping(data, np.dtype("<u8"))
-    lanes = [seed + _P1 + _P2, seed + _P2, seed.copy(), seed - _P1]
+    lanes: list[_U64] = [seed + _P1 + _P2, seed + _P2, seed.copy(), seed - _P1]
     for stripe in range(int(left[0]) // 32):
         n = int(np.count_nonzero(left >= 32 * (stripe + 1)))
-        for lane in range(4):
-            word = words[at[:n] + (32 * stripe + 8 * lane)]
-            lanes[lane][:n] = _rotl(lanes[lane][:n] + word * _P2, 31) * _P1
+        for i, lane in enumerate(lanes):
+            word: _U64 = words[at[:n] + (32 * stripe + 8 * i)]
+            lane[:n] = _rotl(lane[:n] + word * _P2, 31) * _P1
     h = _rotl(lanes[0], 1) + _rotl(lanes[1], 7) + _rotl(lanes[2], 12) + _rotl(lanes[3], 18)
     for lane in lanes:
         h = (h ^ (_rotl(lane * _P2, 31) * _P1)) * _P1 + _P4
@@ -335,5 +370,5 @@ def _overlapping(data: NDArray[np.uint8], dtype: np.dtype[Any]) -> NDArray[Any]:
 def key_iter(keys: pa.Array) -> Iterable[Any]:
     """The keys as Python values, a composite key as a tuple."""
     if pa.types.is_struct(keys.type):
-        return zip(*(column.to_pylist() for column in keys.flatten()), strict=True)
+        return zip(*(key_iter(column) for column in keys.flatten()), strict=True)
     return keys.to_pylist()  # type: ignore[no-any-return]

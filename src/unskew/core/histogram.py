@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from unskew.core import files
 from unskew.core.hashing import HASH_NAME, Hashes, Keys, as_keys, buckets_of, hash_keys, key_iter
 
-Floats = NDArray[np.float64]
+Floats: TypeAlias = NDArray[np.float64]
 
 DEFAULT_BUCKETS = 4096
 """A table of 4096 bucket rows is 16 kB, and gives a job of 200 slots 20 buckets a slot to balance with."""
@@ -46,7 +46,9 @@ class Measures:
         return cls(np.zeros(n), np.zeros(n), np.zeros(n))
 
     @classmethod
-    def of(cls, counts: ArrayLike, weights: ArrayLike | None = None, state: ArrayLike | None = None) -> Measures:
+    def of(
+        cls, counts: ArrayLike, weights: ArrayLike | None = None, state: ArrayLike | None = None
+    ) -> Measures:
         """Checked measures; what is not given equals `counts`."""
         n = _checked("counts", counts)
         w = n if weights is None else _checked("weights", weights, len(n))
@@ -72,7 +74,7 @@ class Measures:
 
     def summed_by(self, groups: NDArray[np.int64], size: int) -> Measures:
         """The sums over rows of equal group number, for groups 0..size-1."""
-        return Measures(*(np.bincount(groups, column, size) for column in self.columns()))
+        return Measures(*(sum_by(groups, column, size) for column in self.columns()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +102,11 @@ class Histogram:
 
     @classmethod
     def empty(
-        cls, key_type: pa.DataType | None = None, *, buckets: int = DEFAULT_BUCKETS, capacity: int = DEFAULT_CAPACITY
+        cls,
+        key_type: pa.DataType | None = None,
+        *,
+        buckets: int = DEFAULT_BUCKETS,
+        capacity: int = DEFAULT_CAPACITY,
     ) -> Histogram:
         """A histogram of nothing."""
         _check_size(buckets, capacity)
@@ -214,33 +220,45 @@ class Histogram:
         """The bucket of each tracked key."""
         return buckets_of(self.hashes, self.buckets)
 
+    @property
+    def _bucket_distinct(self) -> Floats:
+        return self.rest_distinct + np.bincount(self.key_buckets, minlength=self.buckets)
+
     def merge(self, other: Histogram) -> Histogram:
         """Both together: associative and commutative.
 
         Loads add up exactly while at most `capacity` keys are tracked between the two; beyond that the
-        lightest go to their buckets, and the load of every bucket with its keys is still exact. The
-        distinct estimate of a bucket is the larger of the two, a lower bound.
+        lightest go to their buckets, and the load of every bucket with its keys is still exact. A bucket
+        has at least as many distinct keys as it has in either of the two or tracked by them together:
+        this lower bound is the estimate. Keys that are all null, or no keys at all, go with any type.
         """
-        if not self.key_type.equals(other.key_type):
-            raise ValueError(f"cannot merge a histogram of {other.key_type} keys into one of {self.key_type} keys")
+        if pa.types.is_null(self.key_type) and not pa.types.is_null(other.key_type):
+            return replace(self, keys=self.keys.cast(other.key_type)).merge(other)
+        if not self.key_type.equals(other.key_type) and not pa.types.is_null(other.key_type):
+            raise ValueError(
+                f"cannot merge a histogram of {other.key_type} keys into one of {self.key_type} keys"
+            )
         if self.buckets != other.buckets:
             raise ValueError(f"cannot merge histograms of {self.buckets} and {other.buckets} buckets")
         both = np.concatenate([self.hashes, other.hashes])
         hashes, first, group = np.unique(both, return_index=True, return_inverse=True)
         pairs = zip(self.tracked.columns(), other.tracked.columns(), strict=True)
         measures = Measures(*(np.concatenate(pair) for pair in pairs))
+        known = np.bincount(buckets_of(hashes, self.buckets), minlength=self.buckets)
+        distinct = np.maximum(np.maximum(self._bucket_distinct, other._bucket_distinct), known)
         merged = Histogram(
-            pa.concat_arrays([self.keys, other.keys]).take(pa.array(first)),
+            pa.concat_arrays([self.keys, other.keys.cast(self.key_type)]).take(pa.array(first)),
             hashes,
             measures.summed_by(group.reshape(-1), len(hashes)),
             self.rest + other.rest,
-            np.maximum(self.rest_distinct, other.rest_distinct),
+            distinct - known,
             max(self.capacity, other.capacity),
         )
         return merged.trimmed(merged.capacity)
 
     def trimmed(self, capacity: int) -> Histogram:
         """The heaviest `capacity` keys tracked, the others part of their buckets."""
+        _check_size(self.buckets, capacity)
         order = np.lexsort((self.hashes, -self.tracked.weights))
         kept, folded = order[:capacity], order[capacity:]
         homes = self.key_buckets[folded]
@@ -272,7 +290,7 @@ class Histogram:
 
     def to_bytes(self) -> bytes:
         """The histogram as the bytes of a checked file."""
-        meta = {"capacity": self.capacity, "hash": HASH_NAME}
+        meta = {"capacity": int(self.capacity), "hash": HASH_NAME}
         keys = {"key": self.keys, "hash": self.hashes, **_named(self.tracked)}
         buckets = {"distinct": self.rest_distinct, **_named(self.rest)}
         return files.encode(_KIND, _FORMAT, meta, {"keys": pa.table(keys), "buckets": pa.table(buckets)})
@@ -281,6 +299,7 @@ class Histogram:
     def from_bytes(cls, data: bytes, name: str = "histogram") -> Histogram:
         """Read what `to_bytes` wrote."""
         meta, tables = files.decode(data, _KIND, _FORMAT, name)
+        files.check_hash(meta, name)
         keys, buckets = tables["keys"], tables["buckets"]
         return cls(
             keys["key"].combine_chunks(),
@@ -344,7 +363,16 @@ class History:
 
 def merge_all(histograms: Iterable[Histogram]) -> Histogram:
     """Several histograms, of partitions or of windows, as one."""
-    return reduce(Histogram.merge, histograms)
+    several = list(histograms)
+    if not several:
+        raise ValueError("there is no histogram to merge: give at least one")
+    return reduce(Histogram.merge, several)
+
+
+def sum_by(groups: NDArray[np.integer[Any]], figures: Floats, size: int) -> Floats:
+    """The sums of the figures of equal group number, for groups 0..size-1."""
+    # numpy returns integers where there is nothing to sum
+    return np.bincount(groups, figures, size).astype(np.float64, copy=False)
 
 
 def _checked(name: str, figures: ArrayLike, length: int | None = None) -> Floats:

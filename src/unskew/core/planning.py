@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import json
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
+import numpy as np
 import pyarrow as pa
 
 from unskew.core import files
 from unskew.core.histogram import Floats, Histogram
 from unskew.core.loads import Migration, check_match, imbalance, lower_bound, migration, slot_loads
-from unskew.core.planners import NAMES, auto, planner
+from unskew.core.planners import NAMES, SPLITTING, auto, planner
 from unskew.core.routing import RoutingTable, check_slots
 
 _KIND, _FORMAT = "plan", 1
@@ -32,8 +34,9 @@ def make_table(
 ) -> RoutingTable:
     """Run the planner called `name`; nonsense is refused with a ValueError before it starts.
 
-    An empty histogram asks for no change: the previous table if it has N slots, else plain hashing. The
-    new table's version is one above the previous one's.
+    An empty histogram asks for no change: the previous table if it has N slots, else plain hashing (also
+    where the previous table splits keys and the planner does not). The new table's version is one above
+    the previous one's.
     """
     _check_name(name)
     check_slots(slots, histogram.buckets)
@@ -43,7 +46,7 @@ def make_table(
         check_match(previous, histogram)
     if histogram.total == 0:
         table = previous
-        if table is None or table.slots != slots:
+        if table is None or table.slots != slots or (table.is_split and name not in SPLITTING):
             table = RoutingTable.hashed(slots, histogram.buckets, histogram.key_type)
     else:
         table = run(histogram, slots, previous, seed=seed, **options)
@@ -124,11 +127,12 @@ class Plan:
         )
 
     def save(self, path: str | Path) -> None:
-        """Write the plan to a checked file."""
+        """Write the plan to a checked file; an option that is not plain data is kept as its text."""
         blobs = {"table": self.table.to_bytes(), "histogram": self.histogram.to_bytes()}
         if self.previous is not None:
             blobs["previous"] = self.previous.to_bytes()
-        meta = {"planner": self.planner, "options": self.options, "reason": self.reason}
+        options = {name: _plain(value) for name, value in self.options.items()}
+        meta = {"planner": self.planner, "options": options, "reason": self.reason}
         parts = pa.table({"name": list(blobs), "data": pa.array(list(blobs.values()), pa.large_binary())})
         files.write(path, files.encode(_KIND, _FORMAT, meta, {"parts": parts}))
 
@@ -154,6 +158,15 @@ def options_of(name: str) -> dict[str, Any]:
     """The options of a planner and their defaults."""
     parameters = inspect.signature(planner(name)).parameters.values()
     return {p.name: p.default for p in parameters if p.name not in _GIVEN}
+
+
+def _plain(value: Any) -> Any:
+    """The value if JSON can hold it, else its text: a function cannot be saved, but it can be named."""
+    value = value.item() if isinstance(value, np.generic) else value
+    try:
+        return json.loads(json.dumps(value))
+    except (TypeError, ValueError):
+        return repr(value)
 
 
 def _check_name(name: str) -> None:

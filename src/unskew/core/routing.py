@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +16,7 @@ from unskew.core import files
 from unskew.core.hashing import HASH_NAME, Hashes, Keys, as_keys, buckets_of, hash_keys, key_iter
 from unskew.core.histogram import DEFAULT_BUCKETS
 
-Slots = NDArray[np.int32]
+Slots: TypeAlias = NDArray[np.int32]
 
 _KIND, _FORMAT = "routing table", 1
 _FILTER_BITS = 16  # 64 kB of flags turn away nearly all keys that are not heavy
@@ -67,31 +67,34 @@ class RoutingTable:
         version: int = 0,
     ) -> RoutingTable:
         """A checked table; `heavy_slots` has one slot, or a list of slots, for each heavy key."""
-        cells = np.ascontiguousarray(buckets, dtype=np.int32)
-        check_slots(slots, len(cells))
-        keys = as_keys(pa.array([], type=key_type or pa.string()) if len(heavy) == 0 else heavy, key_type)
+        wanted = np.asarray(buckets)
+        check_slots(slots, wanted.size)
+        cells = _checked(wanted, slots, "a bucket")
+        keys = as_keys(heavy, key_type)
+        if pa.types.is_null(keys.type) and not len(keys):
+            keys = keys.cast(key_type or pa.string())
         if hashes is None:
             hashes = hash_keys(keys)
-        choices, lengths = _flat(heavy_slots)
+        named, lengths = _flat(heavy_slots)
+        choices = _checked(named, slots, "a heavy key")
         if len(lengths) != len(keys) or len(hashes) != len(keys):
-            raise ValueError(f"{len(keys)} heavy keys but {len(lengths)} slots for them")
-        for name, used in (("bucket", cells), ("heavy key", choices)):
-            if len(used) and not (0 <= used.min() and used.max() < slots):
-                wrong = used[(used < 0) | (used >= slots)][0]
-                raise ValueError(f"a {name} is sent to slot {wrong}, but slots are 0..{slots - 1}")
+            raise ValueError(f"{len(keys)} heavy keys but {len(hashes)} hashes and {len(lengths)} slots")
         order = np.argsort(hashes, kind="stable")
         if np.any(np.diff(hashes[order]) == 0):
             raise ValueError("two heavy rows have the same key hash")
         starts = np.concatenate([[0], np.cumsum(lengths)])
-        shuffled = [choices[starts[row] : starts[row + 1]] for row in order] if len(choices) > len(keys) else None
+        if len(choices) > len(keys):
+            choices = np.concatenate([choices[starts[row] : starts[row + 1]] for row in order])
+        else:
+            choices = choices[order]
         return cls(
-            slots,
+            int(slots),
             cells,
             keys.take(pa.array(order)),
             hashes[order],
             np.concatenate([[0], np.cumsum(lengths[order])]).astype(np.int64),
-            choices[order] if shuffled is None else np.concatenate(shuffled),
-            version,
+            choices,
+            int(version),
         )
 
     def slot_of(self, keys: Keys, choice: ArrayLike = 0) -> Slots:
@@ -138,8 +141,9 @@ class RoutingTable:
     @property
     def heavy(self) -> dict[Any, int | tuple[int, ...]]:
         """Heavy key → slot, or a tuple of slots, for people."""
-        rows = [tuple(self.choices[a:b].tolist()) for a, b in zip(self.offsets, self.offsets[1:], strict=False)]
-        return {key: row[0] if len(row) == 1 else row for key, row in zip(key_iter(self.keys), rows, strict=True)}
+        rows = [tuple(row.tolist()) for row in np.split(self.choices, self.offsets[1:-1])]
+        named = zip(key_iter(self.keys), rows[: len(self.keys)], strict=True)
+        return {key: row[0] if len(row) == 1 else row for key, row in named}
 
     def with_version(self, version: int) -> RoutingTable:
         """The same table under another version."""
@@ -176,12 +180,14 @@ class RoutingTable:
         rows = pa.ListArray.from_arrays(pa.array(self.offsets, pa.int32()), pa.array(self.choices))
         heavy = pa.table({"key": self.keys, "hash": self.hashes, "slots": rows})
         meta = {"slots": self.slots, "version": self.version, "hash": HASH_NAME}
-        return files.encode(_KIND, _FORMAT, meta, {"heavy": heavy, "buckets": pa.table({"slot": self.buckets})})
+        buckets = pa.table({"slot": self.buckets})
+        return files.encode(_KIND, _FORMAT, meta, {"heavy": heavy, "buckets": buckets})
 
     @classmethod
     def from_bytes(cls, data: bytes, name: str = "routing table") -> RoutingTable:
         """Read what `to_bytes` wrote."""
         meta, tables = files.decode(data, _KIND, _FORMAT, name)
+        files.check_hash(meta, name)
         heavy = tables["heavy"]
         rows = heavy["slots"].combine_chunks()
         return cls(
@@ -232,12 +238,24 @@ def _high_bits(hashes: Hashes) -> NDArray[np.int64]:
     return (hashes >> np.int64(64 - _FILTER_BITS)) + np.int64(1 << (_FILTER_BITS - 1))
 
 
-def _flat(heavy_slots: Any) -> tuple[Slots, NDArray[np.int64]]:
+def _flat(heavy_slots: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """One row of slots a key as one flat array, and the length of each row."""
-    if isinstance(heavy_slots, np.ndarray) and heavy_slots.ndim == 1 and heavy_slots.dtype.kind in "iu":
-        return heavy_slots.astype(np.int32), np.ones(len(heavy_slots), dtype=np.int64)
-    rows = [[row] if isinstance(row, int | np.integer) else list(row) for row in heavy_slots]
+    if isinstance(heavy_slots, np.ndarray) and heavy_slots.ndim == 1 and heavy_slots.dtype != object:
+        return heavy_slots, np.ones(len(heavy_slots), dtype=np.int64)
+    rows = [list(row) if hasattr(row, "__len__") else [row] for row in heavy_slots]
     if any(not row for row in rows):
         raise ValueError("a heavy row names at least one slot")
     lengths = np.array([len(row) for row in rows], dtype=np.int64)
-    return np.array([slot for row in rows for slot in row], dtype=np.int32), lengths
+    return np.array([slot for row in rows for slot in row]), lengths
+
+
+def _checked(named: NDArray[Any], slots: int, who: str) -> Slots:
+    """A copy of the slot numbers, refused where one is no slot; checked before it is narrowed to 32 bits."""
+    if named.ndim != 1:
+        raise ValueError(f"the slots are a list of numbers, not of {named.ndim} dimensions")
+    if len(named) and named.dtype.kind not in "iu":
+        raise ValueError(f"{who} is sent to slot {named[0]!r}, but slots are whole numbers")
+    wrong = named[(named < 0) | (named >= slots)]
+    if len(wrong):
+        raise ValueError(f"{who} is sent to slot {wrong[0]}, but slots are 0..{slots - 1}")
+    return named.astype(np.int32)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +16,7 @@ from unskew.core.planning import make_table, options_of
 from unskew.core.routing import RoutingTable
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Step:
     """One window under one planner.
 
@@ -40,13 +41,15 @@ def replay(
 
     A planner with an option `windows` gets the last `history` ones.
     """
+    if history < 1:
+        raise ValueError(f"history is the number of windows a planner may see, at least 1, not {history}")
     takes_windows = "windows" in options_of(planner)
-    seen: list[Histogram] = []
+    seen: deque[Histogram] = deque(maxlen=history)
     steps: list[Step] = []
     table: RoutingTable | None = None
     for window in windows:
-        seen = [*seen[-(history - 1) :], window]
-        extra = {"windows": _at_least_two(seen)} if takes_windows else {}
+        seen.append(window)
+        extra = {"windows": _at_least_two(list(seen))} if takes_windows else {}
         started = time.perf_counter()
         new = make_table(planner, window, slots, table, seed=seed, **extra, **options)
         seconds = time.perf_counter() - started
@@ -84,6 +87,8 @@ class Outcome:
 
 def outcome(steps: Sequence[Step]) -> Outcome:
     """Sum up a replay of at least two windows."""
+    if len(steps) < 2:
+        raise ValueError(f"a replay of {len(steps)} windows has no outcome: the first one is only the start")
     later = steps[1:]
     return Outcome(
         float(np.mean([s.imbalance / s.bound for s in later])),

@@ -17,7 +17,8 @@ def zipf(keys: int, exponent: float) -> Floats:
     [0.6666666666666666, 0.3333333333333333]
     """
     weights = 1.0 / np.arange(1, keys + 1, dtype=np.float64) ** exponent
-    return weights / weights.sum()
+    frequencies: Floats = weights / weights.sum()
+    return frequencies
 
 
 def drifting_windows(
@@ -44,8 +45,8 @@ def drifting_windows(
     names = np.arange(keys)
     for step in range(steps):
         if step:
-            for first in range(0, min(shuffled, keys), group):
-                random.shuffle(frequencies[first : first + group])
+            for first in range(0, shuffled, group):
+                random.shuffle(frequencies[first : min(first + group, shuffled)])
         recent.append(random.multinomial(draws, frequencies).astype(np.float64))
         state = np.sum(recent, axis=0)
         seen = np.flatnonzero(state)
