@@ -30,8 +30,8 @@ def dkg_table1(runs: int = 200, seed: int = 0) -> dict[str, tuple[float, float]]
 
     As in section 5.1: each run maps the values by a random injection into a universe 100 times larger and
     draws its own hash functions; tables are planned from 80 000 tuples and judged on the next 20 000, with
-    Θ = 0.1 and μ = 2. Tuples are independent, so their counts are drawn at once. Counts are exact, where the paper uses
-    Space Saving with ε = Θ/2; at these shares both name the same heavy keys.
+    Θ = 0.1 and μ = 2. Tuples are independent, so their counts are drawn at once. Counts are exact, where
+    the paper uses Space Saving with ε = Θ/2; at these shares both name the same heavy keys.
     """
     rng = np.random.default_rng(seed)
     shares = np.arange(1, VALUES + 1.0) ** -2.0

@@ -2,8 +2,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from benchmarks.dkg import dkg_table1
 from tests.core.listings.dkg import build
@@ -13,8 +11,6 @@ from unskew.core.planning import make_table
 from unskew.core.universal_hash import draw
 
 BUCKETS = 32
-
-counts = st.lists(st.integers(1, 64), min_size=1, max_size=30)
 
 
 def histogram_of(figures: list[int]) -> tuple[Histogram, dict[int, float]]:
@@ -29,42 +25,39 @@ def zipf(exponent: float, keys: int = 10_000, draws: int = 100_000, seed: int = 
     return Histogram.from_arrays(np.arange(keys), drawn)
 
 
-@given(
-    counts,
-    st.integers(1, 6),
-    st.sampled_from([None, 1.0, 1.5, 2.0, 5.0]),
-    st.sampled_from([0.02, 0.1, 0.3, 1.0]),
-    st.booleans(),
-    st.integers(0, 5),
-)
-def test_equals_the_listing(
-    figures: list[int], slots: int, mu: float | None, theta: float, squared: bool, seed: int
-) -> None:
-    histogram, frequencies = histogram_of(figures)
-    cells = BUCKETS if mu is None else int(np.ceil(slots * mu))
-    group = np.arange(BUCKETS) if mu is None else draw(cells, seed)(np.arange(BUCKETS))
-    rows, cell_slots = build(frequencies, lambda h: int(group[h % BUCKETS]), cells, slots, theta, squared)
-    cost = "quadratic" if squared else "linear"
-    table = make_table("dkg", histogram, slots, theta=theta, mu=mu, seed=seed, cost=cost)
-    assert dict(zip(table.hashes.tolist(), table.heavy_slots.tolist(), strict=True)) == {
-        key: row[0] for key, row in rows.items()
-    }
-    assert table.buckets.tolist() == [cell_slots[g] for g in group]
+def test_equals_the_listing() -> None:
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        histogram, frequencies = histogram_of(rng.integers(1, 64, rng.integers(1, 30)).tolist())
+        slots, theta = int(rng.integers(1, 7)), float(rng.choice([0.02, 0.1, 0.3, 1.0]))
+        mu = float(rng.choice([0.0, 1.0, 1.5, 2.0, 5.0])) or None
+        cells = BUCKETS if mu is None else int(np.ceil(slots * mu))
+        group = np.arange(BUCKETS) if mu is None else draw(cells, seed)(np.arange(BUCKETS))
+        cost = str(rng.choice(["linear", "quadratic"]))
+        rows, cell_slots = build(
+            frequencies, lambda h, g=group: int(g[h % BUCKETS]), cells, slots, theta, cost == "quadratic"
+        )
+        table = make_table("dkg", histogram, slots, theta=theta, mu=mu, seed=seed, cost=cost)
+        assert table.choices.tolist() == [rows[h][0] for h in table.hashes.tolist()], seed
+        assert len(table.hashes) == len(rows), seed
+        assert table.buckets.tolist() == [cell_slots[g] for g in group], seed
 
 
-@given(counts, st.integers(1, 6), st.sampled_from([2, 3]), st.sampled_from([0.05, 0.3]), st.integers(0, 5))
-def test_with_pkg_equals_the_listing_with_heavy_hitters_in_parts(
-    figures: list[int], slots: int, choices: int, theta: float, seed: int
-) -> None:
-    histogram, frequencies = histogram_of([6 * f for f in figures])  # parts of whole numbers are exact
-    cells = 2 * slots
-    group = draw(cells, seed)(np.arange(BUCKETS))
-    rows, cell_slots = build(
-        frequencies, lambda h: int(group[h % BUCKETS]), cells, slots, theta, parts=choices
-    )
-    table = make_table("dkg-pkg", histogram, slots, theta=theta, choices=choices, seed=seed)
-    assert table.choices.reshape(-1, choices).tolist() == [rows[h] for h in table.hashes.tolist()]
-    assert table.buckets.tolist() == [cell_slots[g] for g in group]
+@pytest.mark.parametrize("choices", [2, 3])
+def test_with_pkg_equals_the_listing_with_heavy_hitters_in_parts(choices: int) -> None:
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        figures = 6 * rng.integers(1, 64, rng.integers(1, 30))  # parts of whole numbers are exact
+        histogram, frequencies = histogram_of(figures.tolist())
+        slots, theta = int(rng.integers(1, 7)), float(rng.choice([0.05, 0.3]))
+        group = draw(2 * slots, seed)(np.arange(BUCKETS))
+        rows, cell_slots = build(
+            frequencies, lambda h, g=group: int(g[h % BUCKETS]), 2 * slots, slots, theta, parts=choices
+        )
+        table = make_table("dkg-pkg", histogram, slots, theta=theta, choices=choices, seed=seed)
+        assert table.choices.reshape(-1, choices).tolist() == [rows[h] for h in table.hashes.tolist()], seed
+        assert len(table.hashes) == len(rows), seed
+        assert table.buckets.tolist() == [cell_slots[g] for g in group], seed
 
 
 def test_wosim_schedules_heavy_keys_alone_and_hashes_the_buckets() -> None:
