@@ -12,8 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 from unskew.core.hashing import Hashes, as_keys
 from unskew.core.histogram import Floats
 
-CHUNK = 1 << 18
-"""Records a sketch takes in at a time: what it holds beyond its bound, for a moment, is a chunk at most."""
+CHUNK = 1 << 17
+"""Records a sketch takes in at a time. It is what a sketch may hold for a moment beyond its bound, and its
+hash table still fits the cache: twice as many records take a quarter longer each."""
 
 
 @dataclass(frozen=True, eq=False)
