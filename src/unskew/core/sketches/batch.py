@@ -14,7 +14,7 @@ from unskew.core.histogram import Floats
 
 CHUNK = 1 << 17
 """Records a sketch takes in at a time. It is what a sketch may hold for a moment beyond its bound, and its
-hash table still fits the cache: twice as many records take a quarter longer each."""
+hash table still fits the cache: with twice as many, lossy counting was a quarter slower on Zipf(1) keys."""
 
 
 @dataclass(frozen=True, eq=False)
