@@ -84,7 +84,8 @@ class Histogram:
     The load of a tracked key is not part of its bucket's: `tracked` and `rest` together are everything
     that was measured, so merging and trimming never lose or double a record. Keys are identified by
     their 64-bit hash (see `hashing`) and listed heaviest first, equal ones by hash. At most `capacity`
-    keys are tracked; trimming adds the lightest to their buckets.
+    keys are tracked; trimming adds the lightest to their buckets. `sampled` is the share of the records that
+    was looked at (the figures stand for all of them), `key_names` the columns of the key where known.
 
     >>> h = Histogram.from_counts({"a": 10, "b": 3, "c": 1}, buckets=8)
     >>> h.total, h.heaviest_share, h.distinct
@@ -99,6 +100,8 @@ class Histogram:
     rest: Measures
     rest_distinct: Floats
     capacity: int = DEFAULT_CAPACITY
+    sampled: float = 1.0
+    key_names: tuple[str, ...] = ()
 
     @classmethod
     def empty(
@@ -211,6 +214,16 @@ class Histogram:
         return float(self.tracked.weights[0] / self.total) if len(self.hashes) and self.total else 0.0
 
     @property
+    def records(self) -> float:
+        """The number of records."""
+        return float(self.tracked.counts.sum() + self.rest.counts.sum())
+
+    def sampling_error(self, slots: int) -> float:
+        """The relative standard error of a slot's load over `slots` slots; 0 if all records were seen."""
+        seen = self.records * self.sampled
+        return float(np.sqrt(slots / seen)) if self.sampled < 1.0 and seen else 0.0
+
+    @property
     def distinct(self) -> float:
         """The estimated number of distinct keys, |D| in the papers."""
         return float(len(self.hashes) + self.rest_distinct.sum())
@@ -253,6 +266,8 @@ class Histogram:
             self.rest + other.rest,
             distinct - known,
             max(self.capacity, other.capacity),
+            self._sampled_with(other),
+            self.key_names or other.key_names,
         )
         return merged.trimmed(merged.capacity)
 
@@ -267,7 +282,22 @@ class Histogram:
             rest = rest + self.tracked[folded].summed_by(homes, self.buckets)
             distinct = distinct + np.bincount(homes, minlength=self.buckets)
         keys = self.keys.take(pa.array(kept))
-        return Histogram(keys, self.hashes[kept], self.tracked[kept], rest, distinct, capacity)
+        return replace(
+            self,
+            keys=keys,
+            hashes=self.hashes[kept],
+            tracked=self.tracked[kept],
+            rest=rest,
+            rest_distinct=distinct,
+            capacity=capacity,
+        )
+
+    def _sampled_with(self, other: Histogram) -> float:
+        """The share of the records that both together looked at."""
+        mine, theirs = self.records, other.records
+        if mine + theirs == 0:
+            return min(self.sampled, other.sampled)
+        return (mine * self.sampled + theirs * other.sampled) / (mine + theirs)
 
     def decayed(self, factor: float) -> Histogram:
         """Every figure times `factor`: an older window counts for less."""
@@ -290,7 +320,12 @@ class Histogram:
 
     def to_bytes(self) -> bytes:
         """The histogram as the bytes of a checked file."""
-        meta = {"capacity": int(self.capacity), "hash": HASH_NAME}
+        meta = {
+            "capacity": int(self.capacity),
+            "sampled": float(self.sampled),
+            "key_names": list(self.key_names),
+            "hash": HASH_NAME,
+        }
         keys = {"key": self.keys, "hash": self.hashes, **_named(self.tracked)}
         buckets = {"distinct": self.rest_distinct, **_named(self.rest)}
         return files.encode(_KIND, _FORMAT, meta, {"keys": pa.table(keys), "buckets": pa.table(buckets)})
@@ -308,6 +343,8 @@ class Histogram:
             Measures(*(buckets[c].to_numpy() for c in _COLUMNS)),
             buckets["distinct"].to_numpy(),
             meta["capacity"],
+            meta["sampled"],
+            tuple(meta["key_names"]),
         )
 
 

@@ -1,0 +1,45 @@
+"""Random routing tables and histograms over few keys and buckets, so that everything meets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+from hypothesis import strategies as st
+
+from unskew.core.histogram import Histogram
+from unskew.core.routing import RoutingTable
+
+BUCKETS = 6
+NAMES = [f"key{i}" for i in range(12)]
+
+Draw = Any
+
+
+@st.composite
+def tables(draw: Draw, *, split: bool = True, slots: int | None = None) -> RoutingTable:
+    """A table of `BUCKETS` buckets; with `split`, rows may name several slots or one slot several times."""
+    n = slots or draw(st.integers(1, BUCKETS))
+    slot = st.integers(0, n - 1)
+    row = st.lists(slot, min_size=1, max_size=5) if split else slot.map(lambda s: [s])
+    rows = draw(st.dictionaries(st.sampled_from(NAMES), row, max_size=8))
+    cells = draw(st.lists(slot, min_size=BUCKETS, max_size=BUCKETS))
+    return RoutingTable.build(n, cells, list(rows), list(rows.values()), key_type=pa.string())
+
+
+@st.composite
+def histograms(draw: Draw, *, capacity: int | None = None) -> Histogram:
+    """Whole-numbered counts, weights and state of some of the keys, not all of them tracked."""
+    number = st.integers(0, 100)
+    figures = draw(st.dictionaries(st.sampled_from(NAMES), st.tuples(number, number, number), max_size=12))
+    kept = draw(st.integers(0, 12)) if capacity is None else capacity
+    columns: list[list[float]] = [[float(row[i]) for row in figures.values()] for i in range(3)]
+    return Histogram.from_arrays(
+        list(figures),
+        columns[0],
+        weights=columns[1],
+        state=columns[2],
+        buckets=BUCKETS,
+        capacity=kept,
+        key_type=pa.string(),
+    )
