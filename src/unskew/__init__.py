@@ -10,14 +10,22 @@ Plan(auto, 2 slots, 3 heavy keys, imbalance 1.250, bound 1.250)
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from unskew.core.histogram import Histogram, History
 from unskew.core.planners import NAMES as _PLANNERS
-from unskew.core.planning import Plan
 from unskew.core.policy import Costs, Decision, Policy
 from unskew.core.routing import RoutingTable
+from unskew.spark.plan import Plan
+
+if TYPE_CHECKING:
+    from unskew.spark.diagnosing import diagnose
+    from unskew.spark.grouping import group_by as groupBy
+    from unskew.spark.joining import join, window
+    from unskew.spark.measure import measure
+    from unskew.spark.watching import watch
 
 __version__ = "0.1.0"
 
@@ -29,10 +37,38 @@ __all__ = [
     "Plan",
     "Policy",
     "RoutingTable",
+    "diagnose",
+    "groupBy",
+    "join",
     "load",
+    "measure",
     "plan",
     "planners",
+    "watch",
+    "window",
 ]
+
+_ON_SPARK = {
+    "groupBy": ("unskew.spark.grouping", "group_by"),
+    "join": ("unskew.spark.joining", "join"),
+    "measure": ("unskew.spark.measure", "measure"),
+    "diagnose": ("unskew.spark.diagnosing", "diagnose"),
+    "watch": ("unskew.spark.watching", "watch"),
+    "window": ("unskew.spark.joining", "window"),
+}
+"""Names that need PySpark: imported when first used, so that planning works without it."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _ON_SPARK:
+        raise AttributeError(f"module 'unskew' has no attribute {name!r}")
+    module, attribute = _ON_SPARK[name]
+    try:
+        return getattr(import_module(module), attribute)
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.split(".")[0] not in ("pyspark", "pandas"):
+            raise
+        raise ModuleNotFoundError(f"unskew.{name} needs PySpark: pip install 'unskew[spark]'") from error
 
 
 def plan(

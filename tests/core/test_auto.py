@@ -17,7 +17,7 @@ def test_it_steps_aside_for_uniform_keys() -> None:
     histogram = Histogram.from_arrays(np.arange(1_000_000), np.ones(1_000_000))
     plan = Plan.make(histogram, 8)
     assert plan.table.same_routes(RoutingTable.hashed(8, key_type=histogram.key_type))
-    assert "within 2 % of the bound" in plan.reason
+    assert "within 2.0% of the bound" in plan.reason
 
 
 @pytest.mark.parametrize("exponent", [0.5, 0.8, 1.0, 1.5, 2.0])

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from unskew.core.histogram import Floats, Histogram
+from unskew.core.histogram import Floats, Histogram, sum_by
 from unskew.core.routing import RoutingTable
 from unskew.core.scheduling import fill, longest_first
 
@@ -60,7 +60,9 @@ def plan(
     """
     _check(target, budget, grain, rows)
     entries = _entries(histogram, slots, previous, grain, rows if rows is not None else max(1024, 16 * slots))
-    bound = max(float(histogram.tracked.weights[0]) if len(histogram.hashes) else 0.0, histogram.total / slots)
+    bound = max(
+        float(histogram.tracked.weights[0]) if len(histogram.hashes) else 0.0, histogram.total / slots
+    )
     cap = bound * (1.0 + target)
     if previous is None:
         return entries.table(histogram, _scratch(entries, cap))
@@ -194,7 +196,7 @@ class _Work:
         self.entries = entries
         self.slot = slot
         held = slot >= 0
-        self.loads = np.bincount(slot[held], entries.load[held], entries.slots)
+        self.loads = sum_by(slot[held], entries.load[held], entries.slots)
         order = np.argsort(slot, kind="stable")
         self._order, self._bounds = order, np.searchsorted(slot[order], np.arange(entries.slots + 1))
 
@@ -279,7 +281,9 @@ class _Work:
             return None
         mine, partner, gain = mine[fits], theirs[order[at[fits]]], gain[fits]
         left = np.maximum(excess - gain, 0.0)
-        cost = self._extra_state(mine, receiver) + np.where(partner >= 0, self._extra_state(partner, slot), 0.0)
+        cost = self._extra_state(mine, receiver) + np.where(
+            partner >= 0, self._extra_state(partner, slot), 0.0
+        )
         pick = int(np.lexsort((cost, left))[0])
         return float(left[pick]), float(cost[pick]), int(mine[pick]), int(partner[pick]), receiver
 

@@ -1,0 +1,319 @@
+"""`groupBy` and `cogroup` on slots: the same groups as Spark's, in better balanced partitions."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from unskew.core.planning import make_table
+from unskew.spark.keys import KeyColumns, free_name, key_columns
+from unskew.spark.measure import Sample
+from unskew.spark.plan import Plan
+from unskew.spark.planned import Options, plan_for
+from unskew.spark.routing import slot_column
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, GroupedData
+    from pyspark.sql.types import StructType
+
+_COMBINES = frozenset(
+    """any_value approx_count_distinct avg bit_and bit_or bit_xor bool_and bool_or corr count count_if covar_pop
+    covar_samp every first first_value kurtosis last last_value max mean min skewness some std stddev stddev_pop
+    stddev_samp sum try_avg try_sum var_pop var_samp variance""".split()  # noqa: SIM905 (readable)
+)
+"""Aggregates whose partial results are small: Spark combines them before the shuffle, so a hot key is one row a map
+task and there is no skew to mend."""
+
+
+def group_by(
+    df: DataFrame,
+    *key: str,
+    slots: int | None = None,
+    planner: str = "auto",
+    plan: Plan | str | Path | None = None,
+    sample: Sample = "auto",
+    weight: str | None = None,
+    buckets: int = 4096,
+) -> Grouped:
+    """Group by key like `df.groupBy(*key)`, with the keys spread evenly over `slots` partitions.
+
+    Nothing runs until a method of the result is called. Then the key is measured (unless `plan` is given: a
+    plan or the path of a saved one), a table is planned, and the rows are shuffled once, by slot. With the planner
+    "auto" a key without harmful skew is left to plain Spark.
+    """
+    columns: Any = key[0] if len(key) == 1 and not isinstance(key[0], str) else key
+    return Grouped(df, key_columns(df, columns), Options(slots, planner, plan, sample, weight, buckets))
+
+
+@dataclass(frozen=True)
+class Grouped:
+    """Grouped rows, with the methods of PySpark's `GroupedData`."""
+
+    df: DataFrame
+    keys: KeyColumns
+    options: Options
+
+    @cached_property
+    def plan(self) -> Plan | None:
+        """The plan that the methods run under, or None where grouping is left to plain Spark; measures the key."""
+        return plan_for([(self.df, self.keys)], self.options)
+
+    def applyInPandas(
+        self,
+        func: Callable[..., Any],
+        schema: StructType | str,
+        merge: Callable[..., Any] | None = None,
+    ) -> DataFrame:
+        """Map every group with `func`, as PySpark's method of this name does.
+
+        With `merge` a key that is too heavy for one slot may be split: `func` then sees a part of its rows,
+        and `merge` gets the partial results of a key (one or more) and returns the final ones.
+        """
+        return self._apply("applyInPandas", func, schema, merge)
+
+    def applyInArrow(
+        self,
+        func: Callable[..., Any],
+        schema: StructType | str,
+        merge: Callable[..., Any] | None = None,
+    ) -> DataFrame:
+        """Map every group with `func`, as PySpark's method of this name does; `merge` as in `applyInPandas`."""
+        return self._apply("applyInArrow", func, schema, merge)
+
+    def agg(self, *exprs: Column | dict[str, str]) -> DataFrame:
+        """Aggregate every group, as PySpark's method of this name does.
+
+        Aggregates that Spark combines before the shuffle (sum, count, max, …) do not suffer from skew and are left to
+        plain Spark, unless a plan or a planner was asked for.
+        """
+        if self._asked() or not all(map(combines, exprs)):
+            return self._finish(lambda grouped: grouped.agg(*exprs))  # type: ignore[arg-type]
+        return self.df.groupBy(*self.keys.columns()).agg(*exprs)  # type: ignore[arg-type]
+
+    def count(self) -> DataFrame:
+        """The number of rows of every group."""
+        return self._builtin("count", ())
+
+    def sum(self, *cols: str) -> DataFrame:
+        """The sum of each numeric column, or of those named."""
+        return self._builtin("sum", cols)
+
+    def avg(self, *cols: str) -> DataFrame:
+        """The mean of each numeric column, or of those named."""
+        return self._builtin("avg", cols)
+
+    def mean(self, *cols: str) -> DataFrame:
+        """The mean of each numeric column, or of those named."""
+        return self._builtin("mean", cols)
+
+    def min(self, *cols: str) -> DataFrame:
+        """The least value of each numeric column, or of those named."""
+        return self._builtin("min", cols)
+
+    def max(self, *cols: str) -> DataFrame:
+        """The greatest value of each numeric column, or of those named."""
+        return self._builtin("max", cols)
+
+    def pivot(self, pivot_col: str, values: list[Any] | None = None) -> GroupedData:
+        """Pivot on a column. Spark combines before it shuffles here, so this is plain Spark's own."""
+        return self.df.groupBy(*self.keys.columns()).pivot(pivot_col, values)
+
+    def cogroup(self, other: Grouped) -> Cogrouped:
+        """Cogroup with other grouped rows: both sides under one plan."""
+        if not isinstance(other, Grouped):
+            raise ValueError(f"cogroup takes what unskew.groupBy returns, not {type(other).__name__}")
+        if len(self.keys.names) != len(other.keys.names):
+            raise ValueError(
+                f"cannot cogroup by {self.keys.names} and {other.keys.names}: the keys differ in length"
+            )
+        if _types(self.keys) != _types(other.keys):
+            raise ValueError(
+                f"cannot cogroup keys of type {self.keys.type} and {other.keys.type}: cast one of them"
+            )
+        return Cogrouped(self, other)
+
+    def _asked(self) -> bool:
+        return self.options.plan is not None or self.options.planner != "auto"
+
+    def _builtin(self, name: str, cols: Sequence[str]) -> DataFrame:
+        if self._asked():
+            return self._finish(lambda grouped: getattr(grouped, name)(*cols))
+        plain: DataFrame = getattr(self.df.groupBy(*self.keys.columns()), name)(*cols)
+        return plain
+
+    def _finish(self, method: Callable[[GroupedData], DataFrame]) -> DataFrame:
+        """Run an aggregation on slots and take the slot out of the result."""
+        if self.plan is None:
+            return method(self.df.groupBy(*self.keys.columns()))
+        grouped, slot = self._on_slots(self.plan)
+        return method(grouped).drop(slot)
+
+    def _on_slots(self, plan: Plan) -> tuple[GroupedData, str]:
+        """Rows shuffled by slot and grouped by slot and key, and the name of the slot in the result.
+
+        The slot is an expression of the key, so grouping by both is grouping by key, and Spark sees that the shuffle
+        by slot serves.
+        """
+        name = free_name(self.df, "__slot")
+        slot = slot_column(plan.table, self.keys.hash())
+        shuffled = self.df.repartitionById(plan.slots, slot)
+        return shuffled.groupBy(slot.alias(name), *self.keys.columns()), name
+
+    def _apply(
+        self,
+        method: str,
+        func: Callable[..., Any],
+        schema: StructType | str,
+        merge: Callable[..., Any] | None,
+    ) -> DataFrame:
+        plan = self.plan if merge is None else self._split_plan()
+        if plan is None:
+            result: DataFrame = getattr(self.df.groupBy(*self.keys.columns()), method)(func, schema)
+            return result if merge is None else self._merged(result, method, merge, schema)
+        if plan.table.is_split:
+            if merge is None:
+                raise ValueError(
+                    f"planner {plan.planner!r} splits keys over slots: pass merge= to combine the partial results"
+                )
+            name = free_name(self.df, "__slot")
+            # a split key's slot is drawn once, into a column: an expression would be drawn anew after the shuffle
+            routed = self.df.withColumn(name, slot_column(plan.table, self.keys.hash()))
+            routed = routed.repartitionById(plan.slots, name)
+            grouped = routed.groupBy(name, *self.keys.columns())
+            func = _without_column(func, name, arrow=method == "applyInArrow")
+        else:
+            grouped, _ = self._on_slots(plan)
+        result = getattr(grouped, method)(_without_slot(func, with_key=2), schema)
+        return result if merge is None else self._merged(result, method, merge, schema)
+
+    def _merged(
+        self, partial: DataFrame, method: str, merge: Callable[..., Any], schema: StructType | str
+    ) -> DataFrame:
+        keys = key_columns(partial, self.keys.names)
+        merged: DataFrame = getattr(partial.groupBy(*keys.columns()), method)(merge, schema)
+        return merged
+
+    def _split_plan(self) -> Plan | None:
+        """The plan for an operator that can merge: keys above half a slot are split as finely as the heaviest needs."""
+        plan = self.plan
+        if plan is None or plan.planner != "auto" or plan.bound <= 1.0:
+            return plan
+        options: dict[str, Any] = {
+            "theta": 0.5 / plan.slots,
+            "mu": None,
+            "choices": max(2, math.ceil(plan.bound)),
+        }
+        table = make_table("dkg-pkg", plan.histogram, plan.slots, **options)
+        return replace(plan, table=table, planner="dkg-pkg", options=options)
+
+
+@dataclass(frozen=True)
+class Cogrouped:
+    """Two sets of grouped rows under one plan."""
+
+    left: Grouped
+    right: Grouped
+
+    @cached_property
+    def plan(self) -> Plan | None:
+        """The plan for both sides together, or None where it is left to plain Spark."""
+        return plan_for([(g.df, g.keys) for g in (self.left, self.right)], self.left.options)
+
+    def applyInPandas(self, func: Callable[..., Any], schema: StructType | str) -> DataFrame:
+        """Map every pair of groups with `func`, as PySpark's method of this name does."""
+        return self._apply("applyInPandas", func, schema)
+
+    def applyInArrow(self, func: Callable[..., Any], schema: StructType | str) -> DataFrame:
+        """Map every pair of groups with `func`, as PySpark's method of this name does."""
+        return self._apply("applyInArrow", func, schema)
+
+    def _apply(self, method: str, func: Callable[..., Any], schema: StructType | str) -> DataFrame:
+        sides = (self.left, self.right)
+        plan = self.plan
+        if plan is None:
+            left, right = (g.df.groupBy(*g.keys.columns()) for g in sides)
+        else:
+            refuse_split(plan)
+            (left, _), (right, _) = (g._on_slots(plan) for g in sides)
+            func = _without_slot(func, with_key=3)
+        result: DataFrame = getattr(left.cogroup(right), method)(func, schema)
+        return result
+
+
+def refuse_split(plan: Plan) -> None:
+    """An operator that needs whole keys cannot run under a table that splits them."""
+    if plan.table.is_split:
+        raise ValueError(
+            f"planner {plan.planner!r} splits keys over slots, which this operator cannot merge: choose another"
+        )
+
+
+def combines(expr: Column | dict[str, str]) -> bool:
+    """Whether every aggregate in the expression is one that Spark combines before the shuffle.
+
+    Told from the text of the expression; a name that is not known counts as one that does not combine, which is
+    never wrong, only slower.
+
+    >>> combines({"x": "sum"}), combines({"x": "collect_list"})
+    (True, False)
+    """
+    names = set(expr.values()) if isinstance(expr, dict) else set(re.findall(r"([A-Za-z_]\w*)\(", str(expr)))
+    return bool(names) and "DISTINCT" not in str(expr) and names <= _COMBINES
+
+
+def _types(keys: KeyColumns) -> list[Any]:
+    if len(keys.names) == 1:
+        return [keys.type]
+    return [keys.type.field(i).type for i in range(keys.type.num_fields)]
+
+
+def _without_slot(func: Callable[..., Any], with_key: int) -> Callable[..., Any]:
+    """The user's function, its key without the slot that stands first in ours; others are left as they are."""
+    if len(inspect.getfullargspec(func).args) != with_key:
+        return func
+
+    if with_key == 2:
+
+        @functools.wraps(func)
+        def grouped(key: tuple[Any, ...], rows: Any) -> Any:
+            return func(key[1:], rows)
+
+        return grouped
+
+    @functools.wraps(func)
+    def cogrouped(key: tuple[Any, ...], left: Any, right: Any) -> Any:
+        return func(key[1:], left, right)
+
+    return cogrouped
+
+
+def _without_column(func: Callable[..., Any], name: str, *, arrow: bool) -> Callable[..., Any]:
+    """The user's function on rows without our slot column."""
+
+    def clean(rows: Any) -> Any:
+        if not hasattr(rows, "columns") and not hasattr(rows, "column_names"):
+            return map(clean, rows)  # a function over an iterator of batches
+        if not arrow:
+            return rows.drop(columns=[name])
+        return rows.select([c for c in rows.schema.names if c != name])
+
+    if len(inspect.getfullargspec(func).args) == 1:
+
+        @functools.wraps(func)
+        def alone(rows: Any) -> Any:
+            return func(clean(rows))
+
+        return alone
+
+    @functools.wraps(func)
+    def with_key(key: tuple[Any, ...], rows: Any) -> Any:
+        return func(key, clean(rows))
+
+    return with_key

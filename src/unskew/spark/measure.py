@@ -1,0 +1,164 @@
+"""A histogram from a DataFrame, counted in the JVM."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from unskew.core.hashing import buckets_of
+from unskew.core.histogram import DEFAULT_BUCKETS, Histogram, Measures
+from unskew.spark.keys import Key, KeyColumns, column, field, key_columns
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+Sample = float | int | Literal["auto"] | None
+
+TRACKED = 10_000
+"""Keys whose load is read back one by one; a table rarely has a tenth of that many rows."""
+
+AUTO_SHARE = 0.1
+"""`sample="auto"` looks at a tenth of the records: counting them is then a small part of shuffling all of them."""
+
+AUTO_ROWS = 100_000
+"""With fewer sampled records than this, all are counted: there are few, so it costs little."""
+
+_Kind = Literal["key", "bucket"]
+
+
+def measure(
+    df: DataFrame,
+    key: Key,
+    *,
+    buckets: int = DEFAULT_BUCKETS,
+    weight: str | None = None,
+    sample: Sample = None,
+    tracked: int = TRACKED,
+) -> Histogram:
+    """Count the load of every bucket and of the heaviest keys, in one Spark job and without Python per row.
+
+    Records are counted by key with Spark's own partial aggregation, the counts summed by bucket, and the
+    `tracked` heaviest keys read back with them. `weight` names a column with the cost of a record (bytes,
+    tuples, seconds); otherwise every record weighs 1. `sample` is a share of the records (a float below 1),
+    about how many to look at (a whole number; counts the rows first), or "auto": a tenth of them, all if that
+    is very few.
+    """
+    keys = key_columns(df, key)
+    _check_weight(df, weight)
+    if buckets < 1:
+        raise ValueError(f"buckets is at least 1, not {buckets}")
+    if sample == "auto":
+        histogram = _count(_sampled(df, AUTO_SHARE), keys, buckets, weight, tracked)
+        if histogram.records >= AUTO_ROWS:
+            return _scaled(histogram, AUTO_SHARE)
+        return _count(df, keys, buckets, weight, tracked)
+    share = _share(df, sample)
+    return _scaled(_count(_sampled(df, share), keys, buckets, weight, tracked), share)
+
+
+def _count(df: DataFrame, keys: KeyColumns, buckets: int, weight: str | None, tracked: int) -> Histogram:
+    by_key = df.groupBy(*keys.columns()).agg(
+        F.count(F.lit(1)).cast("double").alias("__n"),
+        (F.sum(column(weight).cast("double")) if weight else F.lit(None).cast("double")).alias("__w"),
+    )
+    if not weight:
+        by_key = by_key.withColumn("__w", F.col("__n"))
+    whole_key = F.struct(*[column(name).alias(f"k{i}") for i, name in enumerate(keys.names)])
+    by_key = by_key.select(
+        keys.hash().alias("__h"),
+        F.col("__n"),
+        F.coalesce("__w", F.lit(0.0)).alias("__w"),
+        whole_key.alias("__k"),
+    )
+    heaviest = by_key.orderBy(F.col("__w").desc(), F.col("__h")).limit(tracked)
+    bucket = F.pmod(F.col("__h"), F.lit(buckets).cast("bigint"))
+    by_bucket = by_key.groupBy(bucket.alias("__b")).agg(
+        F.sum("__n").alias("__n"), F.sum("__w").alias("__w"), F.count(F.lit(1)).cast("double").alias("__d")
+    )
+    no_key = F.lit(None).cast(by_key.schema["__k"].dataType)
+    none = F.lit(None).cast("double")
+    both = heaviest.select(
+        F.lit(True).alias("key"), F.col("__h").alias("id"), "__n", "__w", none.alias("__d"), "__k"
+    )
+    both = both.unionAll(
+        by_bucket.select(F.lit(False), F.col("__b"), "__n", "__w", "__d", no_key.alias("__k"))
+    )
+    return _histogram(both.toArrow(), keys, buckets)
+
+
+def _histogram(rows: pa.Table, keys: KeyColumns, buckets: int) -> Histogram:
+    """From the union of key rows and bucket rows; a bucket row counts its tracked keys too."""
+    is_key = rows["key"].to_numpy()
+    heavy, whole = rows.filter(pa.array(is_key)), rows.filter(pa.array(~is_key))
+    values = _key_array(heavy["__k"].combine_chunks(), keys)
+    hashes = heavy["id"].to_numpy()
+    counts, weights = heavy["__n"].to_numpy(), heavy["__w"].to_numpy()
+    tracked = Measures.of(counts, weights)
+    at = whole["id"].to_numpy()
+    sums = [_spread(at, whole[c].to_numpy(), buckets) for c in ("__n", "__w", "__d")]
+    homes = buckets_of(hashes, buckets)
+    for total, part in zip(sums, (counts, weights, np.ones(len(hashes))), strict=True):
+        total -= np.bincount(homes, part, buckets)
+    rest_counts, rest_weights, distinct = (np.maximum(total, 0.0) for total in sums)
+    rest = Measures(rest_counts, rest_weights, rest_counts)
+    everything = Histogram(values, hashes, tracked, rest, distinct, key_names=keys.names)
+    return _merged_hashes(everything)
+
+
+def _merged_hashes(histogram: Histogram) -> Histogram:
+    """Two keys with one hash are one entry to every table, so they are one entry here."""
+    hashes, first, group = np.unique(histogram.hashes, return_index=True, return_inverse=True)
+    if len(hashes) == len(histogram.hashes):
+        return histogram.trimmed(histogram.capacity)
+    tracked = histogram.tracked.summed_by(group.reshape(-1), len(hashes))
+    merged = replace(histogram, keys=histogram.keys.take(pa.array(first)), hashes=hashes, tracked=tracked)
+    return merged.trimmed(merged.capacity)
+
+
+def _key_array(structs: pa.StructArray, keys: KeyColumns) -> pa.Array:
+    columns = structs.flatten()
+    if len(keys.names) == 1:
+        return columns[0].cast(keys.type)
+    return pa.StructArray.from_arrays(columns, names=list(keys.names)).cast(keys.type)
+
+
+def _spread(at: Any, figures: Any, size: int) -> Any:
+    whole = np.zeros(size)
+    whole[at] = figures
+    return whole
+
+
+def _sampled(df: DataFrame, share: float) -> DataFrame:
+    return df if share >= 1.0 else df.sample(fraction=share, seed=0)
+
+
+def _share(df: DataFrame, sample: Sample) -> float:
+    if sample is None:
+        return 1.0
+    if isinstance(sample, bool) or not isinstance(sample, int | float) or not sample > 0:
+        raise ValueError(f"sample is a share below 1, a number of rows, 'auto' or None, not {sample!r}")
+    if isinstance(sample, float) and sample <= 1.0:
+        return sample
+    return min(1.0, sample / max(df.count(), 1))
+
+
+def _scaled(histogram: Histogram, share: float) -> Histogram:
+    """Figures of a sample made to stand for all records."""
+    if share >= 1.0:
+        return histogram
+    up = 1.0 / share
+    return replace(
+        histogram, tracked=histogram.tracked.scaled(up), rest=histogram.rest.scaled(up), sampled=share
+    )
+
+
+def _check_weight(df: DataFrame, weight: str | None) -> None:
+    if weight is not None and not isinstance(field(df, weight).dataType, T.NumericType):
+        raise ValueError(
+            f"weight column {weight!r} is not a number but {field(df, weight).dataType.simpleString()}"
+        )
