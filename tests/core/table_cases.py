@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -16,15 +17,35 @@ NAMES = [f"key{i}" for i in range(12)]
 Draw = Any
 
 
+@dataclass(frozen=True)
+class Drawn:
+    """What a table is built from, for tests that must not rely on the table itself."""
+
+    slots: int
+    cells: list[int]
+    rows: dict[str, list[int]]
+
+    def table(self) -> RoutingTable:
+        """The table."""
+        return RoutingTable.build(
+            self.slots, self.cells, list(self.rows), list(self.rows.values()), key_type=pa.string()
+        )
+
+
 @st.composite
-def tables(draw: Draw, *, split: bool = True, slots: int | None = None) -> RoutingTable:
+def drawn(draw: Draw, *, split: bool = True) -> Drawn:
     """A table of `BUCKETS` buckets; with `split`, rows may name several slots or one slot several times."""
-    n = slots or draw(st.integers(1, BUCKETS))
+    n = draw(st.integers(1, BUCKETS))
     slot = st.integers(0, n - 1)
     row = st.lists(slot, min_size=1, max_size=5) if split else slot.map(lambda s: [s])
     rows = draw(st.dictionaries(st.sampled_from(NAMES), row, max_size=8))
     cells = draw(st.lists(slot, min_size=BUCKETS, max_size=BUCKETS))
-    return RoutingTable.build(n, cells, list(rows), list(rows.values()), key_type=pa.string())
+    return Drawn(n, cells, rows)
+
+
+def tables(*, split: bool = True) -> st.SearchStrategy[RoutingTable]:
+    """The tables of `drawn`."""
+    return drawn(split=split).map(Drawn.table)
 
 
 @st.composite

@@ -11,37 +11,39 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.core.table_cases import NAMES, tables
+from tests.core.table_cases import NAMES, Drawn, drawn, tables
 from unskew.core.hashing import hash_keys
 from unskew.core.histogram import DEFAULT_BUCKETS
 from unskew.core.routing import RoutingTable, check_slots
 
 
-def naive_slot(table: RoutingTable, key: str, choice: int = 0) -> int:
+def naive_slot(drawn: Drawn, key: str, choice: int = 0) -> int:
     """What the docstring promises, one key at a time."""
-    row = table.heavy.get(key)
-    if row is None:
-        return int(table.buckets[int(hash_keys([key])[0]) % len(table.buckets)])
-    named = row if isinstance(row, tuple) else (row,)
-    return int(named[choice % len(named)])
+    if key not in drawn.rows:
+        return drawn.cells[int(hash_keys([key])[0]) % len(drawn.cells)]
+    row = drawn.rows[key]
+    return row[choice % len(row)]
 
 
 class TestLookUp:
-    @given(tables(), st.lists(st.sampled_from([*NAMES, "other", ""]), max_size=30))
-    def test_equals_a_dictionary_and_a_loop(self, table: RoutingTable, keys: list[str]) -> None:
-        assert table.slot_of(keys).tolist() == [naive_slot(table, key) for key in keys]
-        assert table.slot_of(keys).dtype == np.int32
+    @given(drawn(), st.lists(st.sampled_from([*NAMES, "other", ""]), max_size=30))
+    def test_equals_a_dictionary_and_a_loop(self, drawn: Drawn, keys: list[str]) -> None:
+        slots = drawn.table().slot_of(keys)
+        assert slots.tolist() == [naive_slot(drawn, key) for key in keys]
+        assert slots.dtype == np.int32
 
-    @given(tables(), st.lists(st.tuples(st.sampled_from(NAMES), st.integers(-9, 99)), min_size=1))
-    def test_a_choice_for_each_record(self, table: RoutingTable, rows: list[tuple[str, int]]) -> None:
-        keys, choices = [key for key, _ in rows], [choice for _, choice in rows]
-        assert table.slot_of(keys, choices).tolist() == [naive_slot(table, *row) for row in rows]
-        assert table.slot_of(keys, 3).tolist() == [naive_slot(table, key, 3) for key in keys]
+    @given(drawn(), st.lists(st.tuples(st.sampled_from(NAMES), st.integers(-9, 99)), min_size=1))
+    def test_a_choice_for_each_record(self, drawn: Drawn, records: list[tuple[str, int]]) -> None:
+        keys, choices = [key for key, _ in records], [choice for _, choice in records]
+        table = drawn.table()
+        assert table.slot_of(keys, choices).tolist() == [naive_slot(drawn, *record) for record in records]
+        assert table.slot_of(keys, 3).tolist() == [naive_slot(drawn, key, 3) for key in keys]
 
-    @given(tables())
-    def test_rows(self, table: RoutingTable) -> None:
+    @given(drawn())
+    def test_rows(self, drawn: Drawn) -> None:
+        table = drawn.table()
         rows = table.rows_of(hash_keys(NAMES))
-        assert [(row >= 0) for row in rows] == [name in table.heavy for name in NAMES]
+        assert [(row >= 0) for row in rows] == [name in drawn.rows for name in NAMES]
         found = [name for name, row in zip(NAMES, rows, strict=True) if row >= 0]
         assert table.keys.take(pa.array(rows[rows >= 0])).to_pylist() == found
 
@@ -101,11 +103,13 @@ class TestBuilding:
         assert not RoutingTable.build(2, [0, 1], ["a"], [[1, 1]]).is_split
         assert not RoutingTable.build(2, [0, 1], ["a"], [1]).is_split
 
-    @given(tables())
-    def test_rows_are_ordered_by_hash(self, table: RoutingTable) -> None:
-        assert table.hashes.tolist() == sorted(hash_keys(table.keys).tolist())
-        assert table.heavy_slots.tolist() == [naive_slot(table, key) for key in table.keys.to_pylist()]
-        assert table.lengths.sum() == len(table.choices)
+    @given(drawn())
+    def test_rows_are_ordered_by_hash(self, drawn: Drawn) -> None:
+        table = drawn.table()
+        assert table.hashes.tolist() == sorted(hash_keys(list(drawn.rows), pa.string()).tolist())
+        assert table.heavy_slots.tolist() == [drawn.rows[key][0] for key in table.keys.to_pylist()]
+        assert table.heavy == {k: tuple(row) if len(row) > 1 else row[0] for k, row in drawn.rows.items()}
+        assert table.is_split == any(len(set(row)) > 1 for row in drawn.rows.values())
 
     @pytest.mark.parametrize("slots", [0, -1, True, 2.0, "2", None, np.float64(2)])
     def test_a_number_of_slots_is_a_positive_whole_number(self, slots: Any) -> None:
@@ -220,6 +224,9 @@ class TestComparing:
             RoutingTable.build(3, [0, 1, 2]),
         ]
         assert not any(table.same_routes(other) for other in others)
+        keys = ["a", "b"]
+        one, other = (RoutingTable.build(3, [0, 1, 2], keys, rows) for rows in ([[1, 1], [1]], [[1], [1, 1]]))
+        assert not one.same_routes(other)
 
 
 class TestSaving:
