@@ -24,7 +24,7 @@ demo: $(STAMP) ## Compare the planners on a drifting stream; prints a table, wri
 
 .PHONY: test
 test: lint ## Run the linters, then all tests (core must be covered to 95 %)
-	$(WITH_JAVA) $(BIN)/python -m pytest --cov=unskew.core --cov-fail-under=95
+	$(WITH_JAVA) $(BIN)/python -m pytest --cov=src/unskew/core --cov-fail-under=95
 
 .PHONY: lint
 lint: $(STAMP) ## Check style, format, types and the direction of imports

@@ -14,7 +14,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unskew.core.histogram import Histogram, History
+from unskew.core.histogram import Histogram
+from unskew.core.history import History
 from unskew.core.planners import NAMES as _PLANNERS
 from unskew.core.policy import Costs, Decision, Policy
 from unskew.core.routing import RoutingTable

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.core.listings.guo import clb
-from unskew.core.histogram import Histogram, merge_all
+from unskew.core.histogram import Histogram
+from unskew.core.history import merge_all
 from unskew.core.loads import migration
 from unskew.core.planners.clb import split, variances
 from unskew.core.planning import make_table

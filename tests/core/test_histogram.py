@@ -17,7 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unskew.core.hashing import buckets_of, hash_keys
-from unskew.core.histogram import Histogram, History, Measures, merge_all, sum_by
+from unskew.core.histogram import Histogram, Measures, sum_by
+from unskew.core.history import History, merge_all
 
 BUCKETS = 7
 KEYS = st.sampled_from("abcdefghijklmnopqrst")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
 
-from unskew.core.histogram import merge_all
+from unskew.core.history import merge_all
 from unskew.core.planners import NAMES
 from unskew.core.routing import RoutingTable, check_slots
 from unskew.spark.keys import KeyColumns
