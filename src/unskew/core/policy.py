@@ -106,7 +106,7 @@ class Policy:
         if len(better) < self.patience or not all(better):
             return Decision(False, f"better in {sum(better)} of the last {self.patience} windows", gain, cost)
         if gain <= cost * (1 + self.hysteresis):
-            return Decision(False, f"saves {gain:.3g} s in {self.horizon} windows, moving costs {cost:.3g} s", gain, cost)
+            return Decision(False, f"saves {gain:.3g} s in {self.horizon} windows, moving costs {cost:.3g}", gain, cost)
         return Decision(True, f"saves {gain:.3g} s in {self.horizon} windows for {cost:.3g} s of moving", gain, cost)
 
 

@@ -44,7 +44,9 @@ class Planner(Protocol):
 
     def __call__(
         self, histogram: Histogram, slots: int, previous: RoutingTable | None = None, *, seed: int = 0, **options: Any
-    ) -> RoutingTable: ...
+    ) -> RoutingTable:
+        """A table for `slots` slots."""
+        ...
 
 
 def planner(name: str) -> Planner:
