@@ -82,6 +82,7 @@ class _Search:
         self.keys = len(problem)
         self.f = np.append(problem.f, np.zeros(n))
         self.use = np.hstack([problem.use, np.zeros((len(problem.use), n))])
+        self.by_use = np.argsort(self.use, axis=1)
         self.slot = np.append(problem.start, np.arange(n))
         self.moves = np.zeros(self.keys + n, dtype=np.int64)
         # what γ is with each item on each slot, and how it would change from now (eq. 22)
@@ -95,19 +96,36 @@ class _Search:
 
     def run(self) -> Indices:
         """The slot of each key once no readjustment lowers ρ any more."""
-        while True:
-            rho = self.problem.rho(self.loads.max(axis=1) - self.loads.min(axis=1), self.means)
-            free = (self.moves < self.max_moves).nonzero()[0]
-            found = [
-                self._best_swaps(k, i, free, rho)
-                for k, load in enumerate(self.loads)
-                for i in _critical(load)
-            ]
-            if not any(len(gain) for gain, _, _ in found):
-                return self.slot[: self.keys]
-            gain, a, b = (np.concatenate(parts) for parts in zip(*found, strict=True))
-            best = _first_of_most(gain, np.minimum(a, b), np.maximum(a, b), self.keys)
-            self._swap(int(a[best]), int(b[best]))
+        while (best := self._best_swap()) is not None:
+            self._swap(*best)
+        return self.slot[: self.keys]
+
+    def _best_swap(self) -> tuple[int, int] | None:
+        """The two items whose swap lowers ρ and gains most, if there is one."""
+        found = []
+        for k, load in enumerate(self.loads):
+            free = self.by_use[k]
+            free = free[self.moves.take(free) < self.max_moves]
+            at = self.slot.take(free)
+            found += [self._swaps_with(k, i, free, at) for i in _critical(load)]
+        if not found:
+            return None
+        a_to, b_to, volume, spreads = (np.concatenate(parts, axis=-1) for parts in zip(*found, strict=True))
+        rho = self.problem.rho(self.loads.max(axis=1) - self.loads.min(axis=1), self.means)
+        rho_after = self.problem.rho(spreads, self.means[:, None])
+        falls = rho_after < rho * (1.0 - TIE)
+        if not falls.any():
+            return None
+        gamma_after = self.change.take(a_to) + self.change.take(b_to) + self.gamma
+        fall = self.problem.utility(rho, self.gamma) - self.problem.utility(rho_after, gamma_after)
+        gain = np.where(falls, fall / np.maximum(volume, LEAST_FREQUENCY), -np.inf)
+        most = float(gain.max())
+        tied = (gain >= most - GAIN_TIE * abs(most) - TIE).nonzero()[0]
+        a, b = a_to[tied] // self.problem.slots, b_to[tied] // self.problem.slots
+        # moves before swaps, more frequent keys first, then the lowest slot; voids come after all keys
+        first, second = np.minimum(a, b), np.maximum(a, b)
+        best = np.lexsort((second, first, second < self.keys))[0]
+        return int(first[best]), int(second[best])
 
     def _swap(self, a: int, b: int) -> None:
         i, j = int(self.slot[a]), int(self.slot[b])
@@ -121,61 +139,57 @@ class _Search:
                 self.moves[item] += 1
                 self.change[item] = self.moving[item] - self.moving[item, target]
 
-    def _best_swaps(self, k: int, i: int, free: Indices, rho: Floats) -> tuple[Floats, Indices, Indices]:
-        """The swaps of slot i with another that lower ρ by way of resource k and gain most: gain and items.
+    def _swaps_with(
+        self, k: int, i: int, free: Indices, at: Indices
+    ) -> tuple[Indices, Indices, Floats, Floats]:
+        """The swaps of an item a on slot i with an item b on another that lower the spread of resource k.
+
+        `free` are the items that may move by rising use of k, `at` their slots. Returned are the places in
+        `change` of a's and b's new slots, the frequency moved and the spread of every resource afterwards.
 
         A swap of slots i and j that shifts x from i leaves them at (L_i + L_j) / 2 ± w, where
-        w = |x − (L_i − L_j) / 2|. So the spread depends on j and w alone and grows with w: it is
-        max(2w, w + near_j, far_j). So for each item elsewhere the items on i that lower the spread of k are
-        those whose use lies in an interval, and only these are looked at.
+        w = |x − (L_i − L_j) / 2|. So a spread depends on j and w alone and grows with w: it is
+        max(2w, w + near_j, far_j). So for each b the items a that lower the spread of k are those whose use lies
+        in an interval, and only these are looked at.
         """
-        on_i = self.slot[free] == i
-        here, there = free[on_i], free[~on_i]
-        here = here[self.use[k, here].argsort()]
-        j = self.slot[there]
-        half = (self.loads[:, i : i + 1] - self.loads) / 2
-        near, far = self._others(i)
+        n, on_i = self.problem.slots, at == i
+        here, there, j = free[on_i], free[~on_i], at[~on_i]
+        half, near, far = zip(*(self._after_swap(load, i) for load in self.loads), strict=True)
+        use = [one.take(here) for one in self.use]
+        aim = [one.take(there) + shift.take(j) for one, shift in zip(self.use, half, strict=True)]
 
         spread = self.loads[k].max() - self.loads[k].min()
-        reach = np.minimum(spread / 2, spread - near[k])
-        aim = self.use[:, there] + half[:, j]
-        sorted_use = self.use[k, here]
-        first = sorted_use.searchsorted(aim[k] - reach[j])
-        count = np.maximum(sorted_use.searchsorted(aim[k] + reach[j]) - first, 0)
-        pairs = int(count.sum())
-        if not pairs:
-            return np.zeros(0), here[:0], there[:0]
+        reach = np.maximum(np.minimum(spread / 2, spread - near[k]), 0.0).take(j)
+        first = use[k].searchsorted(aim[k] - reach)
+        count = use[k].searchsorted(aim[k] + reach) - first
         column = np.arange(len(there)).repeat(count)
-        row = np.arange(pairs) + (first - count.cumsum() + count).repeat(count)
+        row = np.arange(len(column)) + (first - count.cumsum() + count).repeat(count)
 
-        spreads = np.empty((len(self.use), pairs))
-        for r, use in enumerate(self.use):
-            w = np.abs(use[here].take(row) - aim[r].take(column))
-            spreads[r] = np.maximum(np.maximum(w, near[r, j].take(column)) + w, far[r, j].take(column))
-        rho_after = self.problem.rho(spreads, self.means[:, None])
+        j = j.take(column)
+        spreads = np.empty((len(use), len(column)))
+        for r in range(len(use)):
+            w = use[r].take(row)
+            w -= aim[r].take(column)
+            np.abs(w, out=w)
+            w += np.maximum(w, near[r].take(j))
+            np.maximum(w, far[r].take(j), out=spreads[r])
+        volume = np.abs(self.f.take(here).take(row) - self.f.take(there).take(column))
+        return (here * n).take(row) + j, (there * n + i).take(column), volume, spreads
 
-        from_i, to_i = self.change[here], self.change[there, i] + self.gamma
-        gamma_after = from_i.take(row * self.problem.slots + j.take(column)) + to_i.take(column)
-        fall = self.problem.utility(rho, self.gamma) - self.problem.utility(rho_after, gamma_after)
-        volume = np.abs(self.f[here].take(row) - self.f[there].take(column))
-        gain = np.where(rho_after < rho * (1.0 - TIE), fall / np.maximum(volume, LEAST_FREQUENCY), -np.inf)
-        best = _tied_with_most(gain)
-        return gain[best], here[row[best]], there[column[best]]
-
-    def _others(self, i: int) -> tuple[Floats, Floats]:
-        """What the slots other than i and j mean for a swap between them, for each j.
+    def _after_swap(self, load: Floats, i: int) -> tuple[Floats, Floats, Floats]:
+        """For each slot j half = (L_i − L_j) / 2, and what the slots other than i and j mean for a swap.
 
         With h and l the highest and lowest of their loads and m the middle of L_i and L_j:
-        max(m − l, h − m) and h − l.
+        near = max(m − l, h − m) and far = h − l.
         """
-        loads = self.loads
-        if loads.shape[1] == 2:
-            return np.zeros(loads.shape), np.zeros(loads.shape)
-        ordered = np.sort(loads[:, self.all_but[i]], axis=1)
-        high = np.where(loads == ordered[:, -1:], ordered[:, -2:-1], ordered[:, -1:])
-        low = np.where(loads == ordered[:, :1], ordered[:, 1:2], ordered[:, :1])
-        middle = (loads[:, i : i + 1] + loads) / 2
-        return np.maximum(middle - low, high - middle), high - low
+        half = (load[i] - load) / 2
+        if len(load) == 2:
+            return half, np.zeros(2), np.zeros(2)
+        others = np.sort(load.take(self.all_but[i]))
+        high = np.where(load == others[-1], others[-2], others[-1])
+        low = np.where(load == others[0], others[1], others[0])
+        middle = load[i] - half
+        return half, np.maximum(middle - low, high - middle), high - low
 
 
 def _critical(load: Floats) -> list[int]:
@@ -191,19 +205,3 @@ def _critical(load: Floats) -> list[int]:
         return [int(order[1])] if high > low else []
     found = [int(order[-1])] if high - runner_up > noticed else []
     return [*found, int(order[0])] if second - low > noticed else found
-
-
-def _tied_with_most(gain: Floats) -> Indices:
-    """Where the gain is, but for rounding, the greatest; nowhere if none is finite."""
-    most = float(gain.max())
-    if most == -np.inf:
-        return np.zeros(0, dtype=np.int64)
-    return (gain >= most - GAIN_TIE * abs(most) - TIE).nonzero()[0]
-
-
-def _first_of_most(gain: Floats, first: Indices, second: Indices, keys: int) -> int:
-    """Of the greatest gains the first: moves before swaps, then by falling frequency, then by slot."""
-    tied = _tied_with_most(gain)
-    # a void, the partner in a move, comes after all keys
-    order = np.lexsort((second[tied], first[tied], second[tied] < keys))
-    return int(tied[order[0]])
