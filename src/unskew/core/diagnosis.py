@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import heapq
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -101,6 +101,7 @@ def diagnose(
     >>> found.bound, found.verdict("auto").imbalance
     (1.2, 1.2)
     """
+    check_cores(cores)
     width = min(cores or slots, slots)
     verdicts = []
     for name in dict.fromkeys(["hash", *planners, "auto"]):
@@ -133,16 +134,10 @@ def diagnose(
     return Diagnosis(histogram, slots, width, bound, tuple(verdicts), heavy, _advice(found))
 
 
-def makespan(loads: Floats, cores: int) -> float:
-    """The end of the last task when tasks start in order on the next free core, as Spark runs them.
-
-    >>> makespan(np.array([1.0, 1.0, 1.0, 3.0]), 2)
-    4.0
-    """
-    free = [0.0] * cores
-    for load in loads.tolist():
-        heapq.heapreplace(free, free[0] + load)
-    return max(free)
+def check_cores(cores: int | None) -> None:
+    """Refuse a number of cores that can run nothing."""
+    if cores is not None and cores < 1:
+        raise ValueError(f"cores is at least 1, not {cores}")
 
 
 def _advice(found: Diagnosis) -> str:
@@ -169,4 +164,6 @@ def _advice(found: Diagnosis) -> str:
 def _plain(key: Any) -> Any:
     if isinstance(key, tuple):
         return [_plain(part) for part in key]
+    if isinstance(key, float) and not math.isfinite(key):
+        return str(key)  # JSON has no NaN
     return key if isinstance(key, str | int | float | bool | None) else str(key)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from unskew.core.diagnosis import Diagnosis
+from unskew.core.diagnosis import Diagnosis, check_cores
 from unskew.core.diagnosis import diagnose as judge
 from unskew.core.histogram import DEFAULT_BUCKETS
 from unskew.core.routing import check_slots
@@ -30,8 +30,9 @@ def diagnose(
 ) -> Diagnosis:
     """How skewed the key is, what that costs with N slots, and what each planner would do about it."""
     key_columns(df, key)
-    wanted = slots or default_slots(df)
+    wanted = default_slots(df) if slots is None else slots
     check_slots(wanted, buckets)
+    check_cores(cores)
     progress("measuring")
     histogram = measure(df, key, buckets=buckets, weight=weight, sample=sample)
     return judge(histogram, wanted, cores=cores, progress=progress)

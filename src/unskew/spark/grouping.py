@@ -16,7 +16,7 @@ from unskew.core.planning import make_table
 from unskew.spark.keys import KeyColumns, free_name, key_columns
 from unskew.spark.measure import Sample
 from unskew.spark.plan import Plan
-from unskew.spark.planned import Options, plan_for
+from unskew.spark.planned import Options, plan_for, steps_aside
 from unskew.spark.routing import slot_column
 
 if TYPE_CHECKING:
@@ -48,8 +48,10 @@ def group_by(
     plan or the path of a saved one), a table is planned, and the rows are shuffled once, by slot. With the planner
     "auto" a key without harmful skew is left to plain Spark.
     """
-    columns: Any = key[0] if len(key) == 1 and not isinstance(key[0], str) else key
-    return Grouped(df, key_columns(df, columns), Options(slots, planner, plan, sample, weight, buckets))
+    keys = key_columns(df, key)
+    options = Options(slots, planner, plan, sample, weight, buckets)
+    options.check(df, keys)
+    return Grouped(df, keys, options)
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,10 @@ class Grouped:
     @cached_property
     def plan(self) -> Plan | None:
         """The plan that the methods run under, or None where grouping is left to plain Spark; measures the key."""
+        return None if steps_aside(self._planned, self.options) else self._planned
+
+    @cached_property
+    def _planned(self) -> Plan:
         return plan_for([(self.df, self.keys)], self.options)
 
     def applyInPandas(
@@ -137,7 +143,15 @@ class Grouped:
             raise ValueError(
                 f"cannot cogroup keys of type {self.keys.type} and {other.keys.type}: cast one of them"
             )
-        return Cogrouped(self, other)
+        options = self.options if other.options == Options() else other.options
+        if self.options not in (options, Options()):
+            raise ValueError(
+                "the two sides of a cogroup run under one plan: give one of them the options, or both the same"
+            )
+        for side in (self, other):
+            options.check(side.df, side.keys)
+        options.refuse_split("a cogroup needs them whole, so choose another")
+        return Cogrouped(self, other, options)
 
     def _asked(self) -> bool:
         return self.options.plan is not None or self.options.planner != "auto"
@@ -150,21 +164,22 @@ class Grouped:
 
     def _finish(self, method: Callable[[GroupedData], DataFrame]) -> DataFrame:
         """Run an aggregation on slots and take the slot out of the result."""
+        self.options.refuse_split("an aggregation needs them whole, so choose another")
+        plain = method(self.df.groupBy(*self.keys.columns()))
         if self.plan is None:
-            return method(self.df.groupBy(*self.keys.columns()))
-        grouped, slot = self._on_slots(self.plan)
-        return method(grouped).drop(slot)
+            return plain
+        name = free_name("__slot", self.df.columns, plain.columns)
+        return method(self._on_slots(self.plan, name)).drop(name)
 
-    def _on_slots(self, plan: Plan) -> tuple[GroupedData, str]:
-        """Rows shuffled by slot and grouped by slot and key, and the name of the slot in the result.
+    def _on_slots(self, plan: Plan, name: str = "__slot") -> GroupedData:
+        """Rows shuffled by slot and grouped by slot and key; an aggregation calls the slot `name` in its result.
 
         The slot is an expression of the key, so grouping by both is grouping by key, and Spark sees that the shuffle
         by slot serves.
         """
-        name = free_name(self.df, "__slot")
         slot = slot_column(plan.table, self.keys.hash())
         shuffled = self.df.repartitionById(plan.slots, slot)
-        return shuffled.groupBy(slot.alias(name), *self.keys.columns()), name
+        return shuffled.groupBy(slot.alias(name), *self.keys.columns())
 
     def _apply(
         self,
@@ -173,38 +188,47 @@ class Grouped:
         schema: StructType | str,
         merge: Callable[..., Any] | None,
     ) -> DataFrame:
+        if merge is None:
+            self.options.refuse_split("pass merge= to combine the partial results")
+        plain: DataFrame = getattr(self.df.groupBy(*self.keys.columns()), method)(func, schema)
+        if merge is not None:
+            self._check_partial(plain)
         plan = self.plan if merge is None else self._split_plan()
         if plan is None:
-            result: DataFrame = getattr(self.df.groupBy(*self.keys.columns()), method)(func, schema)
-            return result if merge is None else self._merged(result, method, merge, schema)
+            return plain if merge is None else self._merged(plain, method, merge, schema)
         if plan.table.is_split:
-            if merge is None:
-                raise ValueError(
-                    f"planner {plan.planner!r} splits keys over slots: pass merge= to combine the partial results"
-                )
-            name = free_name(self.df, "__slot")
+            name = free_name("__slot", self.df.columns)
             # a split key's slot is drawn once, into a column: an expression would be drawn anew after the shuffle
             routed = self.df.withColumn(name, slot_column(plan.table, self.keys.hash()))
             routed = routed.repartitionById(plan.slots, name)
             grouped = routed.groupBy(name, *self.keys.columns())
             func = _without_column(func, name, arrow=method == "applyInArrow")
         else:
-            grouped, _ = self._on_slots(plan)
+            grouped = self._on_slots(plan)
         result = getattr(grouped, method)(_without_slot(func, with_key=2), schema)
         return result if merge is None else self._merged(result, method, merge, schema)
 
     def _merged(
         self, partial: DataFrame, method: str, merge: Callable[..., Any], schema: StructType | str
     ) -> DataFrame:
-        keys = key_columns(partial, self.keys.names)
-        merged: DataFrame = getattr(partial.groupBy(*keys.columns()), method)(merge, schema)
+        merged: DataFrame = getattr(partial.groupBy(*self.keys.columns()), method)(merge, schema)
         return merged
+
+    def _check_partial(self, partial: DataFrame) -> None:
+        try:
+            key_columns(partial, self.keys.names)
+        except ValueError as error:
+            raise ValueError(
+                f"merge= groups the partial results by key, so schema needs it: {error}"
+            ) from error
 
     def _split_plan(self) -> Plan | None:
         """The plan for an operator that can merge: keys above half a slot are split as finely as the heaviest needs."""
-        plan = self.plan
-        if plan is None or plan.planner != "auto" or plan.bound <= 1.0:
-            return plan
+        plan = (
+            self._planned
+        )  # also where auto steps aside: that hashing cannot be bettered holds for whole keys only
+        if plan.planner != "auto" or plan.bound <= 1.0:
+            return self.plan
         options: dict[str, Any] = {
             "theta": 0.5 / plan.slots,
             "mu": None,
@@ -220,11 +244,13 @@ class Cogrouped:
 
     left: Grouped
     right: Grouped
+    options: Options
 
     @cached_property
     def plan(self) -> Plan | None:
         """The plan for both sides together, or None where it is left to plain Spark."""
-        return plan_for([(g.df, g.keys) for g in (self.left, self.right)], self.left.options)
+        plan = plan_for([(g.df, g.keys) for g in (self.left, self.right)], self.options)
+        return None if steps_aside(plan, self.options) else plan
 
     def applyInPandas(self, func: Callable[..., Any], schema: StructType | str) -> DataFrame:
         """Map every pair of groups with `func`, as PySpark's method of this name does."""
@@ -240,19 +266,10 @@ class Cogrouped:
         if plan is None:
             left, right = (g.df.groupBy(*g.keys.columns()) for g in sides)
         else:
-            refuse_split(plan)
-            (left, _), (right, _) = (g._on_slots(plan) for g in sides)
+            left, right = (g._on_slots(plan) for g in sides)
             func = _without_slot(func, with_key=3)
         result: DataFrame = getattr(left.cogroup(right), method)(func, schema)
         return result
-
-
-def refuse_split(plan: Plan) -> None:
-    """An operator that needs whole keys cannot run under a table that splits them."""
-    if plan.table.is_split:
-        raise ValueError(
-            f"planner {plan.planner!r} splits keys over slots, which this operator cannot merge: choose another"
-        )
 
 
 def combines(expr: Column | dict[str, str]) -> bool:
@@ -264,8 +281,9 @@ def combines(expr: Column | dict[str, str]) -> bool:
     >>> combines({"x": "sum"}), combines({"x": "collect_list"})
     (True, False)
     """
-    names = set(expr.values()) if isinstance(expr, dict) else set(re.findall(r"([A-Za-z_]\w*)\(", str(expr)))
-    return bool(names) and "DISTINCT" not in str(expr) and names <= _COMBINES
+    text = str(expr)
+    names = expr.values() if isinstance(expr, dict) else re.findall(r"([A-Za-z_]\w*)\(", text)
+    return bool(names) and "DISTINCT" not in text and {name.lower() for name in names} <= _COMBINES
 
 
 def _types(keys: KeyColumns) -> list[Any]:

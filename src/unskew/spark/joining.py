@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from functools import reduce
-from operator import or_
+from operator import and_
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from unskew.spark.grouping import refuse_split
-from unskew.spark.keys import Key, KeyColumns, column, free_name, key_columns
+from unskew.spark.keys import Key, KeyColumns, free_name, hashable, key_columns
 from unskew.spark.measure import Sample
 from unskew.spark.plan import Plan
-from unskew.spark.planned import Options, plan_for
+from unskew.spark.planned import Options, plan_for, steps_aside
 from unskew.spark.routing import slot_column
 
 if TYPE_CHECKING:
@@ -56,7 +55,7 @@ def join(
     `on` names columns that both sides have. Every join type of Spark is taken. A null key matches nothing in
     any of them, so rows with a null key are spread over all slots.
     """
-    kind = _HOW.get(how.lower().replace("_", ""))
+    kind = _HOW.get(str(how).lower().replace("_", ""))
     if kind is None:
         raise ValueError(f"there is no join type {how!r}: use one of {', '.join(sorted(_HOW))}")
     options = Options(slots, planner, plan, sample, weight, buckets)
@@ -68,11 +67,13 @@ def join(
         raise ValueError(
             f"the key is {sides[0][1].type} on the left and {sides[1][1].type} on the right: cast one of them"
         )
-    chosen = plan_for([(df.dropna(subset=names), keys) for df, keys in sides], options)
-    if chosen is None:
+    for df, keys in sides:
+        options.check(df, keys)
+    options.refuse_split("a join needs them whole, so choose another")
+    chosen = plan_for([(df.where(_has_key(keys)), keys) for df, keys in sides], options)
+    if steps_aside(chosen, options):
         return left.join(right, names, how)
-    refuse_split(chosen)
-    slot = free_name(left, free_name(right, "__slot"))
+    slot = free_name("__slot", left.columns, right.columns)
     routed = [
         df.withColumn(slot, _slot_or_spread(df, keys, chosen)).repartitionById(chosen.slots, slot)
         for df, keys in sides
@@ -93,13 +94,16 @@ def window(
     """The rows shuffled by slot, and a window over the key that needs no further shuffle.
 
     `rows, w = unskew.window(df, "user")` stands for `w = Window.partitionBy("user")`: use `w.orderBy(…)` and
-    `.over(w)` on `rows`, which has the columns of `df` and no others.
+    `.over(w)` on `rows`, which has the columns of `df` and no others. Give the result an alias: the name that Spark
+    would make up spells out the whole window, and our part of it is long.
     """
     keys = key_columns(df, key)
-    chosen = plan_for([(df, keys)], Options(slots, planner, plan, sample, weight, buckets))
-    if chosen is None:
+    options = Options(slots, planner, plan, sample, weight, buckets)
+    options.check(df, keys)
+    options.refuse_split("a window needs them whole, so choose another")
+    chosen = plan_for([(df, keys)], options)
+    if steps_aside(chosen, options):
         return df, Window.partitionBy(*keys.columns())
-    refuse_split(chosen)
     slot = slot_column(chosen.table, keys.hash())
     return df.repartitionById(chosen.slots, slot), Window.partitionBy(slot, *keys.columns())
 
@@ -107,7 +111,11 @@ def window(
 def _slot_or_spread(df: DataFrame, keys: KeyColumns, plan: Plan) -> Column:
     """The slot of the key; rows without one (a null in it) are spread by all their columns."""
     routed = slot_column(plan.table, keys.hash())
-    hashable = [column(f.name) for f in df.schema.fields if "map" not in f.dataType.simpleString()]
-    spread = F.pmod(F.xxhash64(*hashable), F.lit(plan.slots)).cast("int")
-    no_key = reduce(or_, (part.isNull() for part in keys.columns()))
-    return F.coalesce(F.when(no_key, spread).otherwise(routed), F.lit(0))  # never null, and Spark knows
+    spread = F.pmod(F.xxhash64(*keys.columns(), *hashable(df)), F.lit(plan.slots)).cast("int")
+    slot = F.when(_has_key(keys), routed).otherwise(spread)
+    return F.coalesce(slot, F.lit(0))  # never null, and Spark knows
+
+
+def _has_key(keys: KeyColumns) -> Column:
+    """No part of the key is null; NaN is a key like any other."""
+    return reduce(and_, (part.isNotNull() for part in keys.columns()))

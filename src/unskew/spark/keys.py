@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -35,15 +36,25 @@ class KeyColumns:
 
 def key_columns(df: DataFrame, key: Key) -> KeyColumns:
     """Check the key's columns against the schema; no Spark job runs."""
-    names = (key,) if isinstance(key, str) else tuple(key)
+    names = _names(key)
     if not names:
         raise ValueError("name at least one key column")
-    types = [_arrow_type(field(df, name).dataType, name) for name in names]
-    if len(set(names)) < len(names):
+    fields = [field(df, name) for name in names]
+    types = [_arrow_type(f.dataType, name) for f, name in zip(fields, names, strict=True)]
+    if len({f.name for f in fields}) < len(names):
         raise ValueError(f"a key column is named twice: {', '.join(names)}")
     if len(names) == 1:
         return KeyColumns(names, types[0])
     return KeyColumns(names, pa.struct(list(zip(names, types, strict=True))))
+
+
+def _names(key: Key) -> tuple[str, ...]:
+    """The names, given as one, as several or as one list of them, as PySpark takes them."""
+    if isinstance(key, str) or not isinstance(key, Sequence):
+        return (key,)
+    if len(key) == 1 and not isinstance(key[0], str) and isinstance(key[0], Sequence):
+        return tuple(key[0])
+    return tuple(key)
 
 
 def field(df: DataFrame, name: str) -> T.StructField:
@@ -52,14 +63,12 @@ def field(df: DataFrame, name: str) -> T.StructField:
         raise ValueError(
             f"give the column by name, not as {name!r}: add it with withColumn first if it is an expression"
         )
-    found = [f for f in df.schema.fields if f.name.lower() == name.lower()]
+    same = str if _case_sensitive(df) else str.lower
+    found = [f for f in df.schema.fields if same(f.name) == same(name)]
     if len(found) > 1:
-        exact = [f for f in found if f.name == name]
-        if len(exact) != 1:
-            raise ValueError(
-                f"column {name!r} is ambiguous: {len(found)} columns have that name; rename all but one"
-            )
-        return exact[0]
+        raise ValueError(
+            f"column {name!r} is ambiguous: {len(found)} columns have that name; rename all but one"
+        )
     if not found:
         close = difflib.get_close_matches(name, df.columns, 1)
         hint = f"did you mean {close[0]!r}? " if close else ""
@@ -72,15 +81,31 @@ def column(name: str) -> Column:
     return F.col("`" + name.replace("`", "``") + "`")
 
 
-def free_name(df: DataFrame, wanted: str) -> str:
-    """A column name that `df` does not have."""
-    taken = {name.lower() for name in df.columns}
+def free_name(wanted: str, *names: Sequence[str]) -> str:
+    """A column name like `wanted` that is not among `names`."""
+    taken = {name.lower() for several in names for name in several}
     while wanted.lower() in taken:
         wanted += "_"
     return wanted
 
 
+def hashable(df: DataFrame) -> list[Column]:
+    """The columns of `df` that could be a key: those that Spark can hash and that a name is enough to find."""
+    count = Counter(f.name.lower() for f in df.schema.fields)
+    return [
+        column(f.name)
+        for f in df.schema.fields
+        if count[f.name.lower()] == 1
+        and (isinstance(f.dataType, T.DecimalType) or type(f.dataType) in _SIMPLE)
+    ]
+
+
+def _case_sensitive(df: DataFrame) -> bool:
+    return df.sparkSession.conf.get("spark.sql.caseSensitive") == "true"
+
+
 _SIMPLE: dict[type[T.DataType], pa.DataType] = {
+    T.StringType: pa.string(),
     T.BinaryType: pa.binary(),
     T.ByteType: pa.int8(),
     T.ShortType: pa.int16(),

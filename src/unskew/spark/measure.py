@@ -49,9 +49,12 @@ def measure(
     is very few.
     """
     keys = key_columns(df, key)
-    _check_weight(df, weight)
+    check_weight(df, weight)
+    check_sample(sample)
     if buckets < 1:
         raise ValueError(f"buckets is at least 1, not {buckets}")
+    if tracked < 0:
+        raise ValueError(f"tracked is the number of keys to read back, 0 or more, not {tracked}")
     if sample == "auto":
         histogram = _count(_sampled(df, AUTO_SHARE), keys, buckets, weight, tracked)
         if histogram.records >= AUTO_ROWS:
@@ -62,25 +65,20 @@ def measure(
 
 
 def _count(df: DataFrame, keys: KeyColumns, buckets: int, weight: str | None, tracked: int) -> Histogram:
-    by_key = df.groupBy(*keys.columns()).agg(
-        F.count(F.lit(1)).cast("double").alias("__n"),
-        (F.sum(column(weight).cast("double")) if weight else F.lit(None).cast("double")).alias("__w"),
-    )
-    if not weight:
-        by_key = by_key.withColumn("__w", F.col("__n"))
-    whole_key = F.struct(*[column(name).alias(f"k{i}") for i, name in enumerate(keys.names)])
-    by_key = by_key.select(
-        keys.hash().alias("__h"),
-        F.col("__n"),
-        F.coalesce("__w", F.lit(0.0)).alias("__w"),
-        whole_key.alias("__k"),
+    parts = [f"k{i}" for i in range(len(keys.names))]  # the user's names might be ours, too
+    count = F.count(F.lit(1)).cast("double")
+    load = F.sum(column(weight).cast("double")) if weight else count
+    by_key = (
+        df.groupBy(*[part.alias(name) for part, name in zip(keys.columns(), parts, strict=True)])
+        .agg(count.alias("__n"), F.coalesce(load, F.lit(0.0)).alias("__w"))
+        .select(F.xxhash64(*parts).alias("__h"), "__n", "__w", F.struct(*parts).alias("__k"))
     )
     heaviest = by_key.orderBy(F.col("__w").desc(), F.col("__h")).limit(tracked)
     bucket = F.pmod(F.col("__h"), F.lit(buckets).cast("bigint"))
     by_bucket = by_key.groupBy(bucket.alias("__b")).agg(
         F.sum("__n").alias("__n"), F.sum("__w").alias("__w"), F.count(F.lit(1)).cast("double").alias("__d")
     )
-    no_key = F.lit(None).cast(by_key.schema["__k"].dataType)
+    no_key = F.lit(None).cast(_nullable(by_key.schema["__k"].dataType))
     none = F.lit(None).cast("double")
     both = heaviest.select(
         F.lit(True).alias("key"), F.col("__h").alias("id"), "__n", "__w", none.alias("__d"), "__k"
@@ -89,6 +87,13 @@ def _count(df: DataFrame, keys: KeyColumns, buckets: int, weight: str | None, tr
         by_bucket.select(F.lit(False), F.col("__b"), "__n", "__w", "__d", no_key.alias("__k"))
     )
     return _histogram(both.toArrow(), keys, buckets)
+
+
+def _nullable(spark_type: T.DataType) -> T.DataType:
+    """The type with every part nullable, as it is where there is no key: Arrow refuses a null in other parts."""
+    if not isinstance(spark_type, T.StructType):
+        return spark_type
+    return T.StructType([T.StructField(f.name, _nullable(f.dataType)) for f in spark_type.fields])
 
 
 def _histogram(rows: pa.Table, keys: KeyColumns, buckets: int) -> Histogram:
@@ -107,10 +112,10 @@ def _histogram(rows: pa.Table, keys: KeyColumns, buckets: int) -> Histogram:
     rest_counts, rest_weights, distinct = (np.maximum(total, 0.0) for total in sums)
     rest = Measures(rest_counts, rest_weights, rest_counts)
     everything = Histogram(values, hashes, tracked, rest, distinct, key_names=keys.names)
-    return _merged_hashes(everything)
+    return merged_hashes(everything)
 
 
-def _merged_hashes(histogram: Histogram) -> Histogram:
+def merged_hashes(histogram: Histogram) -> Histogram:
     """Two keys with one hash are one entry to every table, so they are one entry here."""
     hashes, first, group = np.unique(histogram.hashes, return_index=True, return_inverse=True)
     if len(hashes) == len(histogram.hashes):
@@ -137,14 +142,20 @@ def _sampled(df: DataFrame, share: float) -> DataFrame:
     return df if share >= 1.0 else df.sample(fraction=share, seed=0)
 
 
-def _share(df: DataFrame, sample: Sample) -> float:
+def _share(df: DataFrame, sample: float | None) -> float:
     if sample is None:
         return 1.0
-    if isinstance(sample, bool) or not isinstance(sample, int | float) or not sample > 0:
-        raise ValueError(f"sample is a share below 1, a number of rows, 'auto' or None, not {sample!r}")
     if isinstance(sample, float) and sample <= 1.0:
         return sample
     return min(1.0, sample / max(df.count(), 1))
+
+
+def check_sample(sample: Sample) -> None:
+    """Refuse what is no sample; no Spark job runs."""
+    if sample is None or sample == "auto":
+        return
+    if isinstance(sample, bool) or not isinstance(sample, int | float) or not sample > 0:
+        raise ValueError(f"sample is a share below 1, a number of rows, 'auto' or None, not {sample!r}")
 
 
 def _scaled(histogram: Histogram, share: float) -> Histogram:
@@ -157,7 +168,8 @@ def _scaled(histogram: Histogram, share: float) -> Histogram:
     )
 
 
-def _check_weight(df: DataFrame, weight: str | None) -> None:
+def check_weight(df: DataFrame, weight: str | None) -> None:
+    """Refuse a weight that is not a column of numbers; no Spark job runs."""
     if weight is not None and not isinstance(field(df, weight).dataType, T.NumericType):
         raise ValueError(
             f"weight column {weight!r} is not a number but {field(df, weight).dataType.simpleString()}"

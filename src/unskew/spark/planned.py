@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 from pyspark.errors import PySparkException
 
+from unskew.core.histogram import Histogram
 from unskew.core.history import merge_all
-from unskew.core.planners import NAMES
+from unskew.core.planners import NAMES, SPLITTING
 from unskew.core.routing import RoutingTable, check_slots
 from unskew.spark.keys import KeyColumns
-from unskew.spark.measure import Sample, measure
+from unskew.spark.measure import Sample, check_sample, check_weight, measure
 from unskew.spark.plan import Plan
 
 if TYPE_CHECKING:
@@ -39,20 +41,31 @@ class Options:
             raise ValueError(f"there is no planner {self.planner!r}: choose one of {', '.join(NAMES)}")
         if self.slots is not None:
             check_slots(self.slots, self.buckets)
+        check_sample(self.sample)
         if isinstance(self.plan, str | Path):
             object.__setattr__(self, "plan", Plan.load(self.plan))
+        if not isinstance(self.plan, Plan | None):
+            raise ValueError(
+                f"plan is what unskew.plan returns or the path of a saved plan, not a {type(self.plan).__name__}"
+            )
+
+    def check(self, df: DataFrame, keys: KeyColumns) -> None:
+        """Refuse an input that these options do not fit; no Spark job runs."""
+        check_weight(df, self.weight)
+        if isinstance(self.plan, Plan):
+            self.plan.check(keys.type, self.slots)
+
+    def refuse_split(self, remedy: str) -> None:
+        """Refuse a table that splits keys, for an operator that needs them whole."""
+        plan = self.plan
+        name = plan.planner if isinstance(plan, Plan) else self.planner
+        if plan.table.is_split if isinstance(plan, Plan) else name in SPLITTING:
+            raise ValueError(f"planner {name!r} splits keys over slots: {remedy}")
 
 
-def plan_for(inputs: Sequence[tuple[DataFrame, KeyColumns]], options: Options) -> Plan | None:
-    """The plan for one operator over one or more inputs, or None where plain Spark does as well.
-
-    A given plan is checked and used. Otherwise the inputs are measured and planned for; `auto` may find that hashing is
-    as good, and then the operator is best left to Spark itself.
-    """
-    keys = inputs[0][1]
-    if options.plan is not None:
-        assert isinstance(options.plan, Plan)  # Options has loaded a path
-        options.plan.check(keys.type, options.slots)
+def plan_for(inputs: Sequence[tuple[DataFrame, KeyColumns]], options: Options) -> Plan:
+    """The plan for one operator over one or more inputs: the given one, else they are measured and planned for."""
+    if isinstance(options.plan, Plan):
         return options.plan
     slots = options.slots or default_slots(inputs[0][0])
     check_slots(slots, options.buckets)
@@ -60,9 +73,24 @@ def plan_for(inputs: Sequence[tuple[DataFrame, KeyColumns]], options: Options) -
         measure(df, list(k.names), buckets=options.buckets, weight=options.weight, sample=options.sample)
         for df, k in inputs
     ]
-    plan = Plan.make(merge_all(measured), slots, options.planner)
-    stays = RoutingTable.hashed(slots, options.buckets, plan.table.key_type)
-    return None if options.planner == "auto" and plan.table.same_routes(stays) else plan
+    names = inputs[0][1].names
+    return Plan.make(merge_all(_renamed(h, names) for h in measured), slots, options.planner)
+
+
+def steps_aside(plan: Plan, options: Options) -> bool:
+    """Whether `auto` found that hashing is as good: then the operator is best left to Spark itself."""
+    if options.plan is not None or options.planner != "auto":
+        return False
+    table = plan.table
+    return table.same_routes(RoutingTable.hashed(table.slots, len(table.buckets), table.key_type))
+
+
+def _renamed(histogram: Histogram, names: tuple[str, ...]) -> Histogram:
+    """The histogram under other names of the key's columns: those of the two sides may differ."""
+    if len(names) == 1:
+        return replace(histogram, key_names=names)
+    keys = pa.StructArray.from_arrays(histogram.keys.flatten(), names=list(names))
+    return replace(histogram, keys=keys, key_names=names)
 
 
 def default_slots(df: DataFrame) -> int:

@@ -29,8 +29,8 @@ _MAX_BITS = 22  # 4M cells: hashes that still collide then were made to
 def slot_column(table: RoutingTable, key_hash: Column) -> Column:
     """The slot of a record as an expression over the hash of its key; never null.
 
-    Equal to `RoutingTable.slot_of_hashes`. Where the table has split rows, a heavy key's records take its slots
-    in turn, which makes the expression non-deterministic.
+    Equal to `RoutingTable.slot_of_hashes`. Where the table has split rows, a record of a heavy key draws one of its
+    slots, which makes the expression non-deterministic.
     """
     buckets = len(table.buckets)
     if buckets & (buckets - 1) == 0:
@@ -102,11 +102,12 @@ def _slots_by_cell(table: RoutingTable, cells: NDArray[np.int64]) -> Any:
     ends = table.offsets.tolist()
     named = [table.choices[ends[r] : ends[r + 1]].tolist() if r >= 0 else [0] for r in rows]
     split = _literal(named, "array<array<int>>")
-    turn = F.monotonically_increasing_id()
+    # Drawn, not in turn: where keys alternate, every record of one of them would have the same turn.
+    drawn = F.rand(seed=0)
 
     def slot(cell: Column) -> Column:
         row = F.get(split, cell)
-        return F.get(row, F.pmod(turn, F.size(row)).cast("int"))
+        return F.get(row, F.floor(drawn * F.size(row)).cast("int"))
 
     return slot
 

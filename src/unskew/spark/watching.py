@@ -13,14 +13,16 @@ from pyspark.sql import functions as F
 from unskew.core.hashing import Hashes, buckets_of, hash_keys
 from unskew.core.histogram import DEFAULT_BUCKETS, Histogram, Measures
 from unskew.spark.keys import KeyColumns, column, free_name, key_columns
+from unskew.spark.measure import merged_hashes
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
 WATCHED = 1024
 """Heavy keys read back: about the most rows a table will have."""
 
 _SKETCH = 8192  # items that the heavy-key sketch keeps count of
+_MOST_BUCKETS = 500_000  # Spark's sketch has room for a million items
 
 
 @dataclass(frozen=True)
@@ -40,8 +42,8 @@ class Watched:
     def histogram(self) -> Histogram:
         """The load that the job read; waits for the job's first action to end.
 
-        Bucket counts are exact, heavy keys are Spark's own sketch. Where the key has several columns the
-        heavy keys are known by their hash only, which is all that planning needs.
+        Bucket counts are exact, heavy keys are Spark's own sketch. Where the key has several columns, or is a struct
+        or binary, the heavy keys are known by their hash only, which is all that planning needs.
         """
         seen = self.observation.get
         keys, hashes, counts = self._heavy(seen)
@@ -59,7 +61,7 @@ class Watched:
             np.where(rest > 0, distinct / max(int(np.count_nonzero(rest)), 1), 0.0),
             key_names=self.keys.names,
         )
-        return histogram.trimmed(histogram.capacity)
+        return merged_hashes(histogram)
 
     def _heavy(self, seen: dict[str, Any]) -> tuple[pa.Array, Hashes, Any]:
         rows = seen["heavy"] or []
@@ -67,9 +69,7 @@ class Watched:
         counts = [float(row["count"]) for row in rows]
         if not _by_value(self.keys):
             return pa.nulls(len(items), self.keys.type), np.array(items, dtype=np.int64), np.array(counts)
-        if seen["nulls"]:
-            items, counts = [*items, None], [*counts, float(seen["nulls"])]
-        keys = pa.array(items, self.keys.type)
+        keys = _values(items, self.keys.type)
         return keys, hash_keys(keys), np.array(counts)
 
 
@@ -80,21 +80,18 @@ def watch(df: DataFrame, *key: str, buckets: int = DEFAULT_BUCKETS) -> Watched:
     >>> unskew.groupBy(watched.df, "user", plan=plan).applyInPandas(score, schema)  # doctest: +SKIP
     >>> plan = unskew.plan(watched.histogram, slots=64, previous=plan)  # doctest: +SKIP
     """
-    keys = key_columns(df, key[0] if len(key) == 1 and not isinstance(key[0], str) else key)
-    if buckets < 1:
-        raise ValueError(f"buckets is at least 1, not {buckets}")
+    keys = key_columns(df, key)
+    if not 1 <= buckets <= _MOST_BUCKETS:
+        raise ValueError(f"buckets is between 1 and {_MOST_BUCKETS} here, not {buckets}")
     observation = Observation()
-    name = free_name(df, "__hash")
+    name = free_name("__hash", df.columns)
     hashed = df.withColumn(name, keys.hash())
-    item = F.col(name)
-    if _by_value(keys):
-        item = column(keys.names[0])
+    item = _item(keys) if _by_value(keys) else F.col(name)
     bucket = F.pmod(F.col(name), F.lit(buckets)).cast("int")
     watched = hashed.observe(
         observation,
         _top(item, WATCHED, _SKETCH).alias("heavy"),
         _top(bucket, buckets, 2 * buckets).alias("buckets"),  # more room than buckets: every count is exact
-        F.count_if(item.isNull()).alias("nulls"),
         F.approx_count_distinct(name).alias("distinct"),
     )
     return Watched(watched.drop(name), keys, buckets, observation)
@@ -105,5 +102,20 @@ def _top(item: Any, k: int, tracked: int) -> Any:
 
 
 def _by_value(keys: KeyColumns) -> bool:
-    """Whether Spark's sketch can hold the key itself; it takes no structs."""
-    return not pa.types.is_struct(keys.type) and not pa.types.is_null(keys.type)
+    """Whether Spark's sketch can hold the key itself."""
+    refused = (pa.types.is_struct, pa.types.is_null, pa.types.is_binary)
+    return not any(is_refused(keys.type) for is_refused in refused)
+
+
+def _item(keys: KeyColumns) -> Column:
+    """The key as the sketch may hold it: a moment as a number, since a Python datetime would depend on the zone."""
+    item = column(keys.names[0])
+    return F.unix_micros(item) if _is_moment(keys.type) else item
+
+
+def _values(items: list[Any], key_type: pa.DataType) -> pa.Array:
+    return pa.array(items, pa.int64()).cast(key_type) if _is_moment(key_type) else pa.array(items, key_type)
+
+
+def _is_moment(key_type: pa.DataType) -> bool:
+    return pa.types.is_timestamp(key_type) and key_type.tz is not None
