@@ -1,4 +1,4 @@
-"""One Spark session for all Spark tests."""
+"""One Spark session for all Spark tests: classic, or Spark Connect where UNSKEW_TEST_REMOTE is set."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ import sys
 from collections.abc import Iterator
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from tests.spark.frames import Frames, keyed
 
 
 @pytest.fixture(scope="session")
@@ -17,19 +20,33 @@ def spark() -> Iterator[SparkSession]:
     session.stop()
 
 
+@pytest.fixture(scope="session")
+def frames(spark: SparkSession) -> Frames:
+    """Random rows with a key column of every type, and a smaller set of rows to join them with."""
+    return Frames(spark, keyed(300, seed=1), keyed(60, seed=2))
+
+
+@pytest.fixture
+def doomed(frames: Frames) -> DataFrame:
+    """Rows that cannot be read: a job over them fails, so what passes with them has started none."""
+    return frames.left.where(F.when(F.col("v") >= 0, F.raise_error(F.lit("a job ran"))).isNull())
+
+
 def make_session() -> SparkSession:
     """A local Spark of two cores whose workers run this Python."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    session = (
-        SparkSession.builder.master("local[2]")
-        .appName("unskew tests")
+    remote = bool(os.environ.get("UNSKEW_TEST_REMOTE"))
+    builder = SparkSession.builder
+    builder = builder.remote("local[2]") if remote else builder.master("local[2]")
+    session: SparkSession = (
+        builder.appName("unskew tests")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.shuffle.partitions", "4")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.log.level", "ERROR")
         .getOrCreate()
     )
-    session.sparkContext.setLogLevel("ERROR")
     return session

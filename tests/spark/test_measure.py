@@ -1,0 +1,165 @@
+"""`measure` against plain Spark's own counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+import unskew
+from tests.spark.frames import KEYS, Frames, physical_plan
+from unskew.core.hashing import buckets_of
+from unskew.core.histogram import Histogram
+from unskew.spark import measure as measuring
+
+pytestmark = pytest.mark.spark
+
+
+def by_hash(histogram: Histogram) -> dict[int, float]:
+    return dict(zip(histogram.hashes.tolist(), histogram.tracked.counts.tolist(), strict=True))
+
+
+@pytest.fixture(scope="module")
+def plain_counts(frames: Frames) -> dict[str, dict[int, float]]:
+    """What plain Spark counts; keys of one hash, such as ("a", null) and (null, "a"), are one."""
+    counts = [
+        frames.left.groupBy(*names)
+        .count()
+        .select(F.lit(kind).alias("kind"), F.xxhash64(*names).alias("h"), "count")
+        for kind, names in KEYS.items()
+    ]
+    found: dict[str, dict[int, float]] = {kind: {} for kind in KEYS}
+    for kind, key_hash, n in reduce(DataFrame.unionAll, counts).collect():
+        found[kind][key_hash] = found[kind].get(key_hash, 0.0) + n
+    return found
+
+
+@pytest.mark.parametrize("kind", KEYS)
+def test_every_count_is_plain_sparks(
+    frames: Frames, plain_counts: dict[str, dict[int, float]], kind: str
+) -> None:
+    found = frames.measured[kind]
+    assert by_hash(found) == plain_counts[kind]
+    assert not found.rest.counts.any()
+    assert (found.records, found.sampled, found.key_names) == (300.0, 1.0, tuple(KEYS[kind]))
+    # the keys themselves were read back, too: hashed here they give the hashes that Spark computed
+    assert found.key_type == frames.plans[kind].table.key_type
+    again = Histogram.from_arrays(found.keys, found.tracked.counts, buckets=64)
+    assert sorted(again.hashes.tolist()) == sorted(found.hashes.tolist())
+
+
+def test_a_weight_of_any_number_type_and_with_nulls(frames: Frames) -> None:
+    cost = F.when(F.col("v") % 3 > 0, F.col("v")).cast("decimal(12,3)")
+    df = frames.left.select("string", cost.alias("cost"))
+    found = unskew.measure(df, "string", weight="cost")
+    expected = dict(df.groupBy("string").agg(F.coalesce(F.sum("cost"), F.lit(0)).cast("double")).collect())
+    assert dict(found.top(100)) == expected
+    assert by_hash(found) == by_hash(frames.measured["string"])
+
+
+def test_keys_that_are_never_null(spark: SparkSession) -> None:
+    part = F.struct(F.lit(1).alias("a"), F.col("id").alias("b"))
+    df = spark.range(0, 8, 1, 2).select((F.col("id") % 2).alias("k"), part.alias("s"))
+    assert not df.schema["s"].dataType["b"].nullable
+    assert unskew.measure(df, ["s", "k"]).distinct == 8
+
+
+def test_more_keys_than_are_tracked_stay_in_their_buckets(spark: SparkSession) -> None:
+    df = spark.range(0, 3000, 1, 2).select(F.expr("if(id < 1000, id % 10, id)").alias("k"))
+    whole, few = (unskew.measure(df, "k", buckets=32, tracked=n) for n in (10_000, 10))
+    assert sorted(few.keys.to_pylist()) == list(range(10))
+    assert few.records == whole.records == 3000
+    assert few.distinct == whole.distinct == 2010
+    folded = whole.trimmed(10)
+    np.testing.assert_array_equal(few.rest.counts, folded.rest.counts)
+    np.testing.assert_array_equal(few.rest_distinct, folded.rest_distinct)
+    none = unskew.measure(df, "k", buckets=32, tracked=0)
+    assert (len(none.hashes), none.records, none.distinct) == (0, 3000, 2010)
+
+
+def test_a_share_and_a_number_of_rows_stand_for_all(spark: SparkSession) -> None:
+    df = spark.range(0, 20_000, 1, 2).select(F.expr("if(id % 2 = 0, 'hot', cast(id as string))").alias("k"))
+    for sample in (0.2, 4000):
+        found = unskew.measure(df, "k", sample=sample)
+        assert found.sampled == pytest.approx(0.2)
+        assert found.records == pytest.approx(20_000, rel=0.1)
+        assert found.top(1)[0][1] == pytest.approx(10_000, rel=0.1)
+    assert unskew.measure(df, "k", sample=10**9).sampled == 1.0
+
+
+def test_auto_counts_all_of_little_and_a_tenth_of_much(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    df = spark.range(0, 20_000, 1, 2).select((F.col("id") % 5).alias("k"))
+    little = unskew.measure(df, "k", sample="auto")
+    assert (little.sampled, little.records) == (1.0, 20_000)
+    monkeypatch.setattr(measuring, "AUTO_ROWS", 1000)
+    much = unskew.measure(df, "k", sample="auto")
+    assert much.sampled == measuring.AUTO_SHARE
+    assert much.records == pytest.approx(20_000, rel=0.1)
+
+
+def marked(df: DataFrame, folder: Path) -> DataFrame:
+    """The same rows; every time that a partition is read, a file appears in the folder."""
+
+    def read() -> Callable[..., object]:
+        def leave_mark(parts: object) -> object:
+            import uuid
+
+            (folder / uuid.uuid4().hex).touch()
+            yield from parts  # type: ignore[misc]
+
+        return leave_mark
+
+    return df.mapInPandas(read(), df.schema)
+
+
+def test_one_measurement_reads_the_rows_once(frames: Frames, tmp_path: Path) -> None:
+    df = marked(frames.left.repartition(3), tmp_path)
+    assert unskew.measure(df, ["string", "int"]).records == 300
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+def test_no_python_sees_a_row(frames: Frames, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+    frame = type(frames.left)
+    collect = frame.toArrow
+    monkeypatch.setattr(frame, "toArrow", lambda df: seen.append(physical_plan(df)) or collect(df))
+    unskew.measure(frames.left, "string", weight="w")
+    assert len(seen) == 1, "one action"
+    assert "HashAggregate" in seen[0]
+    assert "Python" not in seen[0]
+    assert "Pandas" not in seen[0]
+
+
+def test_columns_of_our_own_names(frames: Frames) -> None:
+    ours = ["__n", "__w", "__h", "__k", "k0", "__d"]
+    df = frames.left.select(*(F.col("string").alias(name) for name in ours), F.col("w").alias("k1"))
+    found = unskew.measure(df, ours, weight="k1")
+    assert found.total == pytest.approx(sum(frames.left_rows["w"].to_pylist()))
+    assert len(found.hashes) == len(set(frames.left_rows["string"].to_pylist()))
+
+
+def test_no_rows_give_an_empty_histogram_of_the_right_type(frames: Frames) -> None:
+    for kind in ("decimal38", "struct", "composite"):
+        found = unskew.measure(frames.left.where("v < 0"), KEYS[kind])
+        assert (found.records, found.distinct, len(found.hashes)) == (0, 0, 0)
+        assert found.key_type == frames.plans[kind].table.key_type
+
+
+def test_a_column_of_nothing_but_null(spark: SparkSession) -> None:
+    found = unskew.measure(spark.range(5).select(F.lit(None).alias("k")), "k")
+    assert found.top() == [(None, 5.0)]
+
+
+def test_bucket_totals_add_up_to_what_the_records_hash_to(frames: Frames) -> None:
+    found = unskew.measure(frames.left, "double", buckets=7, tracked=2)
+    hashes = frames.left.select(F.xxhash64("double").alias("h")).toArrow()["h"].to_numpy()
+    expected = np.bincount(buckets_of(hashes, 7), minlength=7)
+    both = found.rest.counts + np.bincount(found.key_buckets, found.tracked.counts, 7)
+    assert both.tolist() == expected.tolist()
