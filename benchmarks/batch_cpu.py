@@ -13,8 +13,8 @@ import unskew
 from benchmarks.bars import Bar
 from benchmarks.batch import save
 from benchmarks.batch_spark import in_turns, noop, parquet, session, tasks_of, zipf_keys
-from unskew.core.diagnosis import makespan
 from unskew.core.loads import lower_bound
+from unskew.core.scheduling import makespan
 
 EXPONENTS = {1.0: 40_000, 1.2: 60_000, 1.5: 90_000, 2.0: 110_000}
 """Zipf exponent → records, so that a run takes about as long for each."""

@@ -13,6 +13,7 @@ from unskew.core.histogram import Histogram
 from unskew.core.loads import imbalance, lower_bound, migration, slot_loads
 from unskew.core.planning import make_table
 from unskew.core.routing import RoutingTable
+from unskew.core.scheduling import makespan
 from unskew.core.simulation import outcome, replay
 from unskew.core.workloads import drifting_windows, zipf
 
@@ -109,6 +110,16 @@ def test_cold_rows_are_merged_back_when_their_bucket_comes_to_them() -> None:
     assert not {"a", "b"} & set(later.heavy)
 
 
+@pytest.mark.parametrize("exponent", [0.5, 0.8, 1.0, 1.5])
+@pytest.mark.parametrize("slots", [8, 16, 24, 30])
+def test_with_fewer_cores_than_slots_no_core_idles_at_the_end(exponent: float, slots: int) -> None:
+    histogram = Histogram.from_arrays(np.arange(2000), zipf(2000, exponent))
+    table = make_table("keel", histogram, slots, cores=8)
+    least = max(histogram.heaviest_share, 1 / 8) * histogram.total
+    assert makespan(slot_loads(table, histogram), 8) <= 1.06 * least  # equal slots: up to 1.3
+    assert excess(table, histogram) <= 1.03
+
+
 def test_rows_are_bounded() -> None:
     windows = list(drifting_windows(steps=6, keys=5_000, draws=100_000, shuffled=500, group=50))
     for step in replay("keel", windows, 10, target=0.0, rows=120):
@@ -117,7 +128,7 @@ def test_rows_are_bounded() -> None:
 
 @pytest.mark.parametrize(
     ("option", "value"),
-    [("target", -0.1), ("target", float("nan")), ("budget", 1.5), ("grain", 0.0), ("rows", -1)],
+    [("cores", 0), ("target", -0.1), ("target", float("nan")), ("budget", 1.5), ("grain", 0.0), ("rows", -1)],
 )
 def test_nonsense_is_refused_by_name(option: str, value: float) -> None:
     histogram = Histogram.from_counts({"a": 1})

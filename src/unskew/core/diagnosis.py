@@ -14,9 +14,12 @@ from unskew.core.histogram import Floats, Histogram
 from unskew.core.loads import imbalance, lower_bound, slot_loads
 from unskew.core.planners import NAMES, SPLITTING
 from unskew.core.planning import make_table
+from unskew.core.scheduling import makespan
 
 COMPARED = tuple(name for name in NAMES if name not in ("single", "clb", "modulo"))
 """What a diagnosis compares: all planners but the worst case, the one that needs several windows and a twin of hash."""
+
+_FOR_CORES = ("keel", "auto")  # planners that know how many slots run at once
 
 
 @dataclass(frozen=True)
@@ -107,7 +110,8 @@ def diagnose(
     for name in dict.fromkeys(["hash", *planners, "auto"]):
         progress(name)
         try:
-            table = make_table(name, histogram, slots)
+            options: dict[str, Any] = {"cores": width} if name in _FOR_CORES else {}
+            table = make_table(name, histogram, slots, **options)
         except ValueError:
             continue  # not for this N: the default options of dkg and clb have their limits
         loads = slot_loads(table, histogram)

@@ -87,7 +87,7 @@ class Plan:
         """Plan for `slots` slots, starting from `previous` where given."""
         before = previous.table if isinstance(previous, Plan) else previous
         table = make_table(planner, histogram, slots, before, seed=seed, **options)
-        reason = auto.choose(histogram, slots, before).reason if planner == "auto" else ""
+        reason = auto.choose(histogram, slots, before, **options).reason if planner == "auto" else ""
         return cls(table, histogram, planner, before, options, reason)
 
     @cached_property

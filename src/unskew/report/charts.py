@@ -240,6 +240,36 @@ def pareto_front(rows: Sequence[Row]) -> list[Row]:
     return front
 
 
+def spans(rows: Sequence[Row], *, runs: Sequence[str], width: int | str = "container") -> Spec:
+    """When each task of each run worked: rows with `run`, `task`, `from` and `to` in seconds, one lane a task."""
+    _check_series([{**row, "series": row["run"]} for row in rows], runs)
+    ordered = sorted(rows, key=lambda row: (list(runs).index(row["run"]), row["task"]))
+    lanes = [{**row, "lane": lane} for lane, row in enumerate(ordered)]
+    bars = (
+        _on(lanes)
+        .mark_bar()
+        .encode(
+            x=alt.X("from:Q", title="seconds since the first task began"),
+            x2="to:Q",
+            y=alt.Y("lane:O", axis=None, scale=alt.Scale(paddingInner=0.25)),
+            color=alt.Color(
+                "run:N",
+                scale=alt.Scale(domain=list(runs), range=_cycled(PALETTE, len(runs))),
+                legend=alt.Legend(title=None, orient="top"),
+            ),
+            tooltip=[
+                alt.Tooltip("run:N", title="run"),
+                alt.Tooltip("task:Q", title="task"),
+                alt.Tooltip("from:Q", title="from, s", format=".2f"),
+                alt.Tooltip("to:Q", title="to, s", format=".2f"),
+            ],
+        )
+    )
+    ends = [{"run": run, "to": max(row["to"] for row in rows if row["run"] == run)} for run in runs]
+    rule = _on(ends).mark_rule(strokeDash=[4, 3], strokeWidth=1.5).encode(x="to:Q", color="run:N")
+    return _spec(alt.layer(bars, rule), width, 9 * len(lanes))
+
+
 def side_by_side(charts: Mapping[str, Spec]) -> Spec:
     """Charts of fixed width under their titles, as one light picture that stands by itself."""
     datasets: dict[str, Any] = {}

@@ -118,12 +118,13 @@ def ranking(results: Results) -> list[dict[str, Any]]:
     ]
 
 
-def make_page(results: Results) -> str:
-    """The HTML page."""
+def make_page(results: Results, before: Sequence[Section] = ()) -> str:
+    """The HTML page; `before` are sections that come first."""
     rows = ranking(results)
     ours = frozenset(i for i, row in enumerate(rows) if row["planner"] == OURS)
     sections = [
-        Section("In short", [Cards(_cards(results)), Text(_verdict(results))]),
+        *before,
+        Section("Planners on a drifting stream, in short", [Cards(_cards(results)), Text(_verdict(results))]),
         Section("Balance over time", [_balance(results), _arrival(results)]),
         Section("One window, slot by slot", [_slots(results)]),
         Section("What balance costs", [_tradeoff(results), _moved(rows)]),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
@@ -13,6 +13,7 @@ from pyspark.errors import PySparkException
 from unskew.core.histogram import Histogram
 from unskew.core.history import merge_all
 from unskew.core.planners import NAMES, SPLITTING
+from unskew.core.planning import options_of
 from unskew.core.routing import RoutingTable, check_slots
 from unskew.spark.keys import KeyColumns
 from unskew.spark.measure import Sample, check_sample, check_weight, measure
@@ -74,7 +75,10 @@ def plan_for(inputs: Sequence[tuple[DataFrame, KeyColumns]], options: Options) -
         for df, k in inputs
     ]
     names = inputs[0][1].names
-    return Plan.make(merge_all(_renamed(h, names) for h in measured), slots, options.planner)
+    known: dict[str, Any] = (
+        {"cores": cores_of(inputs[0][0]) or slots} if "cores" in options_of(options.planner) else {}
+    )
+    return Plan.make(merge_all(_renamed(h, names) for h in measured), slots, options.planner, **known)
 
 
 def steps_aside(plan: Plan, options: Options) -> bool:
@@ -95,9 +99,15 @@ def _renamed(histogram: Histogram, names: tuple[str, ...]) -> Histogram:
 
 def default_slots(df: DataFrame) -> int:
     """Three slots a core; where the cores cannot be told (Spark Connect), what Spark would use for a shuffle."""
-    session = df.sparkSession
-    try:
-        cores = session.sparkContext.defaultParallelism
-    except PySparkException:  # Spark Connect has no SparkContext, and says so
-        return int(session.conf.get("spark.sql.shuffle.partitions") or 200)
+    cores = cores_of(df)
+    if cores is None:
+        return int(df.sparkSession.conf.get("spark.sql.shuffle.partitions") or 200)
     return max(2, SLOTS_PER_CORE * cores)
+
+
+def cores_of(df: DataFrame) -> int | None:
+    """How many tasks Spark runs at once, where that can be told."""
+    try:
+        return int(df.sparkSession.sparkContext.defaultParallelism)
+    except PySparkException:  # Spark Connect has no SparkContext, and says so
+        return None

@@ -5,14 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from unskew.core.histogram import Histogram
+import numpy as np
+
+from unskew.core.histogram import Histogram, sum_by
 from unskew.core.loads import imbalance, lower_bound, slot_loads
 from unskew.core.planners import hash as plain_hash
 from unskew.core.planners import keel
 from unskew.core.routing import RoutingTable
+from unskew.core.scheduling import makespan
 
 STEP_ASIDE = 0.02
 """Plain hashing within 2 % of the bound (and what a sample cannot tell) is left alone: there is no more to gain."""
+
+_JUDGED = 1000  # keys heavy enough to matter when hashes are drawn
 
 
 @dataclass(frozen=True)
@@ -32,6 +37,7 @@ def plan(
     seed: int = 0,
     target: float = 0.01,
     budget: float | None = None,
+    cores: int | None = None,
 ) -> RoutingTable:
     """The table of the planner that `choose` names.
 
@@ -39,7 +45,7 @@ def plan(
     >>> len(plan(h, 2).hashes)
     0
     """
-    choice = choose(histogram, slots, previous, target=target, budget=budget)
+    choice = choose(histogram, slots, previous, target=target, budget=budget, cores=cores)
     if choice.planner == "hash":
         return plain_hash.plan(histogram, slots, previous, seed=seed)
     return keel.plan(histogram, slots, previous, seed=seed, **choice.options)
@@ -52,24 +58,49 @@ def choose(
     *,
     target: float = 0.01,
     budget: float | None = None,
+    cores: int | None = None,
 ) -> Choice:
     """Plain hashing where skew does not matter, else `keel`, with the figures that decided.
 
-    Hashing is chosen only when it is also what runs now (or nothing runs yet): going back to it from
-    another table would move nearly all state for nothing.
+    Without `cores` the fullest slot under hashing is held against the lower bound. With `cores`, fewer than slots,
+    it is the time that matters: what a hash partitioning would be expected to take, over several draws of the hash
+    (Spark's own hash is another than ours), against the least possible. Hashing is chosen only when it is also
+    what runs now (or nothing runs yet): going back to it from another table would move nearly all state for nothing.
 
     >>> choose(Histogram.from_counts({"a": 90, "b": 5, "c": 5}, buckets=16), 3).planner
     'keel'
     """
     hashed = RoutingTable.hashed(slots, histogram.buckets, histogram.key_type)
-    bound = lower_bound(histogram, slots)
-    by_hash = imbalance(slot_loads(hashed, histogram))
     # of many slots that are alike the fullest one in a sample is about three standard errors above the mean
     within = STEP_ASIDE + 3 * histogram.sampling_error(slots)
+    if cores is None:
+        bound, by_hash = lower_bound(histogram, slots), imbalance(slot_loads(hashed, histogram))
+        said = f"hashing gives an imbalance of {by_hash:.3f}"
+    else:
+        bound, by_hash = lower_bound(histogram, min(cores, slots)), expected_time(histogram, slots, cores)
+        said = f"hashing takes {by_hash:.3f} times as long as even work on {cores} cores"
     if (previous is None or previous.same_routes(hashed)) and by_hash <= bound * (1 + within):
-        return Choice("hash", f"hashing gives {by_hash:.3f}, within {within:.1%} of the bound {bound:.3f}")
-    options: dict[str, Any] = {"target": target, "budget": budget}
+        return Choice("hash", f"{said}, within {within:.1%} of the least possible, {bound:.3f}")
+    options: dict[str, Any] = {"target": target, "budget": budget, "cores": cores}
     if previous is not None and previous.slots == slots:
-        now = imbalance(slot_loads(previous, histogram))
-        return Choice("keel", f"the present table gives {now:.3f} where {bound:.3f} is possible", options)
-    return Choice("keel", f"hashing gives {by_hash:.3f} where {bound:.3f} is possible", options)
+        now, least = imbalance(slot_loads(previous, histogram)), lower_bound(histogram, slots)
+        return Choice("keel", f"the present table gives {now:.3f} where {least:.3f} is possible", options)
+    return Choice("keel", f"{said} where {bound:.3f} is possible", options)
+
+
+def expected_time(histogram: Histogram, slots: int, cores: int, draws: int = 16) -> float:
+    """The mean length of a job under hash partitioning, in units of perfectly even work on `cores` cores.
+
+    The `draws` hashes are drawn anew each, with a fixed seed. Slots run in order, each on the next free core.
+    """
+    random = np.random.default_rng(0)
+    heavy = histogram.trimmed(_JUDGED)
+    even = float(heavy.rest.weights.sum()) / slots  # many light keys: every slot gets its share of them
+    width = min(cores, slots)
+    times = [
+        makespan(
+            sum_by(random.integers(slots, size=len(heavy.hashes)), heavy.tracked.weights, slots) + even, width
+        )
+        for _ in range(draws)
+    ]
+    return float(np.mean(times)) * width / histogram.total if histogram.total else 1.0

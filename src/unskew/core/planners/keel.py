@@ -33,6 +33,7 @@ def plan(
     budget: float | None = None,
     grain: float = 0.1,
     rows: int | None = None,
+    cores: int | None = None,
 ) -> RoutingTable:
     """Place heavy keys and buckets together by their measured load, starting from the previous table.
 
@@ -43,10 +44,12 @@ def plan(
     a share of all state, the balance is the best one found that moves no more than that (entries of slots
     that no longer exist must move in any case).
 
-    A first plan is greedy scheduling of all entries (nothing has to stay). A key becomes a heavy row when
-    its load is at least `grain` of a mean slot load, so there are at most N/grain such rows; colder rows of
-    the previous table are kept while dropping them would move state, up to `rows` rows in all (default
-    16·N, at least 1024), and are merged back for free when their bucket comes to their slot.
+    A first plan is greedy scheduling of all entries (nothing has to stay). Where N slots run on fewer `cores`,
+    it is the cores that are balanced, each core's share is cut into slots, and the largest slots come first,
+    as Spark starts them: equal slots beside one that is larger would leave cores idle at the end. A key becomes
+    a heavy row when its load is at least `grain` of a mean slot load, so there are at most N/grain such rows;
+    colder rows of the previous table are kept while dropping them would move state, up to `rows` rows in all
+    (default 16·N, at least 1024), and are merged back for free when their bucket comes to their slot.
 
     Deterministic; `seed` is not used. Costs about one sort of the entries and one step for each entry
     moved. The paper that is closest is KIP, which assumes equal bucket loads and knows no movement cost.
@@ -58,14 +61,14 @@ def plan(
     >>> plan(h, 2, first).same_routes(first)
     True
     """
-    _check(target, budget, grain, rows)
+    _check(target, budget, grain, rows, cores)
     entries = _entries(histogram, slots, previous, grain, rows if rows is not None else max(1024, 16 * slots))
     bound = max(
         float(histogram.tracked.weights[0]) if len(histogram.hashes) else 0.0, histogram.total / slots
     )
     cap = bound * (1.0 + target)
     if previous is None:
-        return entries.table(histogram, _scratch(entries, cap))
+        return entries.table(histogram, _scratch(entries, cap, cores))
     placed = _best(entries, cap)
     if budget is not None and placed.moved > budget * histogram.total_state:
         placed = _within_budget(entries, bound, budget * histogram.total_state)
@@ -172,11 +175,29 @@ def _within_budget(entries: _Entries, bound: float, budget: float) -> _Placement
     return best
 
 
-def _scratch(entries: _Entries, cap: float) -> _Placement:
+def _scratch(entries: _Entries, cap: float, cores: int | None = None) -> _Placement:
     """A plan that keeps nothing: greedy scheduling, then mended by swaps."""
-    work = _Work(entries, longest_first(entries.load, entries.slots))
+    if cores is not None and cores < entries.slots:
+        slot = _on_cores(entries.load, entries.slots, cores)
+    else:
+        slot = longest_first(entries.load, entries.slots)
+    work = _Work(entries, slot)
     work.mend(cap)
     return work.placement()
+
+
+def _on_cores(load: Floats, slots: int, cores: int) -> NDArray[np.int32]:
+    """Entries evenly over cores, each core's entries evenly over its slots, slots numbered fullest first."""
+    core = longest_first(load, cores)
+    slot = np.empty(len(load), dtype=np.int32)
+    for c in range(cores):
+        mine = np.flatnonzero(core == c)
+        # core c has the slots c, c + cores, c + 2·cores, …
+        slot[mine] = c + cores * longest_first(load[mine], len(range(c, slots, cores)))
+    fullest_first = np.argsort(-sum_by(slot, load, slots), kind="stable")
+    rank = np.empty(slots, dtype=np.int32)
+    rank[fullest_first] = np.arange(slots, dtype=np.int32)
+    return rank[slot]
 
 
 def _relieve(entries: _Entries, cap: float, level: float) -> _Placement:
@@ -340,7 +361,9 @@ def _relabelled(entries: _Entries, placed: _Placement) -> _Placement:
     return replace(placed, slot=slot, moved=float(entries.state[moved].sum()))
 
 
-def _check(target: float, budget: float | None, grain: float, rows: int | None) -> None:
+def _check(target: float, budget: float | None, grain: float, rows: int | None, cores: int | None) -> None:
+    if cores is not None and cores < 1:
+        raise ValueError(f"cores is how many slots run at once, at least 1, not {cores}")
     if not target >= 0:
         raise ValueError(f"target is the tolerated excess over the lower bound, 0 or more, not {target}")
     if budget is not None and not 0 <= budget <= 1:
