@@ -124,7 +124,7 @@ class TestPlan:
             assert plan.table.version == 2
 
     def test_says_why_auto_chose(self) -> None:
-        assert "bound" in Plan.make(Histogram.from_keys(np.arange(5000), buckets=64), 2).reason
+        assert "least possible" in Plan.make(Histogram.from_keys(np.arange(5000), buckets=64), 2).reason
         assert Plan.make(HISTOGRAM, 2, "keel").reason == ""
 
     @pytest.mark.parametrize("previous", [None, RoutingTable.hashed(3, 16).with_version(4)])

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from unskew.core.histogram import Floats, Histogram, sum_by
 from unskew.core.routing import RoutingTable
-from unskew.core.scheduling import fill, longest_first
+from unskew.core.scheduling import fill, longest_first, makespan
 
 Index = NDArray[np.int64]
 
@@ -45,8 +45,9 @@ def plan(
     that no longer exist must move in any case).
 
     A first plan is greedy scheduling of all entries (nothing has to stay). Where N slots run on fewer `cores`,
-    it is the cores that are balanced, each core's share is cut into slots, and the largest slots come first,
-    as Spark starts them: equal slots beside one that is larger would leave cores idle at the end. A key becomes
+    another way is tried: the cores are balanced, each core's share is cut into slots, and the largest slots come
+    first, as Spark starts them (equal slots beside one that is larger may leave cores idle at the end); the
+    one that ends sooner is taken. A key becomes
     a heavy row when its load is at least `grain` of a mean slot load, so there are at most N/grain such rows;
     colder rows of the previous table are kept while dropping them would move state, up to `rows` rows in all
     (default 16·N, at least 1024), and are merged back for free when their bucket comes to their slot.
@@ -177,10 +178,10 @@ def _within_budget(entries: _Entries, bound: float, budget: float) -> _Placement
 
 def _scratch(entries: _Entries, cap: float, cores: int | None = None) -> _Placement:
     """A plan that keeps nothing: greedy scheduling, then mended by swaps."""
+    slot = longest_first(entries.load, entries.slots)
     if cores is not None and cores < entries.slots:
-        slot = _on_cores(entries.load, entries.slots, cores)
-    else:
-        slot = longest_first(entries.load, entries.slots)
+        tries = [slot, _on_cores(entries.load, entries.slots, cores)]
+        slot = min(tries, key=lambda s: makespan(sum_by(s, entries.load, entries.slots), cores))
     work = _Work(entries, slot)
     work.mend(cap)
     return work.placement()
