@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -12,7 +13,8 @@ from pyspark.sql import types as T
 
 from unskew.core.hashing import buckets_of
 from unskew.core.histogram import DEFAULT_BUCKETS, Histogram, Measures
-from unskew.spark.keys import Key, KeyColumns, column, field, key_columns
+from unskew.spark.keys import Key, KeyColumns, column, field, free_name, key_columns
+from unskew.spark.sketching import MOST_BUCKETS, aggregates, histogram_of, merged_hashes
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -27,8 +29,6 @@ AUTO_SHARE = 0.1
 
 AUTO_ROWS = 100_000
 """With fewer sampled records than this, all are counted: there are few, so it costs little."""
-
-_Kind = Literal["key", "bucket"]
 
 
 def measure(
@@ -46,7 +46,7 @@ def measure(
     `tracked` heaviest keys read back with them. `weight` names a column with the cost of a record (bytes,
     tuples, seconds); otherwise every record weighs 1. `sample` is a share of the records (a float below 1),
     about how many to look at (a whole number; counts the rows first), or "auto": a tenth of them, all if that
-    is very few.
+    is very few, and without a weight by Spark's sketches (see `sketching`), which need no shuffle by key.
     """
     keys = key_columns(df, key)
     check_weight(df, weight)
@@ -56,12 +56,20 @@ def measure(
     if tracked < 0:
         raise ValueError(f"tracked is the number of keys to read back, 0 or more, not {tracked}")
     if sample == "auto":
-        histogram = _count(_sampled(df, AUTO_SHARE), keys, buckets, weight, tracked)
+        quick = weight is None and buckets <= MOST_BUCKETS
+        look = _sketch if quick else partial(_count, weight=weight, tracked=tracked)
+        histogram = look(_sampled(df, AUTO_SHARE), keys, buckets)
         if histogram.records >= AUTO_ROWS:
             return _scaled(histogram, AUTO_SHARE)
-        return _count(df, keys, buckets, weight, tracked)
+        return look(df, keys, buckets)
     share = _share(df, sample)
     return _scaled(_count(_sampled(df, share), keys, buckets, weight, tracked), share)
+
+
+def _sketch(df: DataFrame, keys: KeyColumns, buckets: int) -> Histogram:
+    name = free_name("__hash", df.columns)
+    seen = df.withColumn(name, keys.hash()).agg(*aggregates(keys, name, buckets)).collect()[0]
+    return histogram_of(seen.asDict(), keys, buckets)
 
 
 def _count(df: DataFrame, keys: KeyColumns, buckets: int, weight: str | None, tracked: int) -> Histogram:
@@ -113,16 +121,6 @@ def _histogram(rows: pa.Table, keys: KeyColumns, buckets: int) -> Histogram:
     rest = Measures(rest_counts, rest_weights, rest_counts)
     everything = Histogram(values, hashes, tracked, rest, distinct, key_names=keys.names)
     return merged_hashes(everything)
-
-
-def merged_hashes(histogram: Histogram) -> Histogram:
-    """Two keys with one hash are one entry to every table, so they are one entry here."""
-    hashes, first, group = np.unique(histogram.hashes, return_index=True, return_inverse=True)
-    if len(hashes) == len(histogram.hashes):
-        return histogram.trimmed(histogram.capacity)
-    tracked = histogram.tracked.summed_by(group.reshape(-1), len(hashes))
-    merged = replace(histogram, keys=histogram.keys.take(pa.array(first)), hashes=hashes, tracked=tracked)
-    return merged.trimmed(merged.capacity)
 
 
 def _key_array(structs: pa.StructArray, keys: KeyColumns) -> pa.Array:

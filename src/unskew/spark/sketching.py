@@ -1,0 +1,104 @@
+"""Bucket counts and heavy keys by Spark's own sketches, in one pass and no shuffle by key."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import functions as F
+
+from unskew.core.hashing import Hashes, buckets_of, hash_keys
+from unskew.core.histogram import Histogram, Measures
+from unskew.spark.keys import KeyColumns, column
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+HEAVY = 1024
+"""Heavy keys read back: about the most rows a table will have."""
+
+MOST_BUCKETS = 500_000
+"""Spark's sketch has room for a million items."""
+
+_TRACKED = 16_384  # items that the heavy-key sketch keeps count of
+
+
+def aggregates(keys: KeyColumns, key_hash: str, buckets: int) -> list[Column]:
+    """The figures to gather from a DataFrame that has the key's hash in the column `key_hash`."""
+    item = _item(keys) if _by_value(keys) else F.col(key_hash)
+    bucket = F.pmod(F.col(key_hash), F.lit(buckets)).cast("int")
+    return [
+        _top(item, HEAVY, _TRACKED).alias("heavy"),
+        _top(bucket, buckets, 2 * buckets).alias("buckets"),  # more room than buckets: every count is exact
+        F.approx_count_distinct(key_hash).alias("distinct"),
+    ]
+
+
+def histogram_of(seen: Mapping[str, Any], keys: KeyColumns, buckets: int) -> Histogram:
+    """The histogram that the gathered figures stand for.
+
+    Bucket counts are exact. Where the key has several columns, or is a struct or binary, the heavy keys are
+    known by their hash only, which is all that planning needs.
+    """
+    values, hashes, counts = _heavy(seen["heavy"] or [], keys)
+    whole = np.zeros(buckets)
+    for row in seen["buckets"] or []:
+        whole[row["item"]] = row["count"]
+    homes = buckets_of(hashes, buckets)
+    rest = np.maximum(whole - np.bincount(homes, counts, buckets), 0.0)
+    distinct = max(float(seen["distinct"]) - len(hashes), 0.0)
+    histogram = Histogram(
+        values,
+        hashes,
+        Measures.of(counts),
+        Measures(rest, rest, rest),
+        np.where(rest > 0, distinct / max(int(np.count_nonzero(rest)), 1), 0.0),
+        key_names=keys.names,
+    )
+    return merged_hashes(histogram)
+
+
+def _heavy(rows: list[Any], keys: KeyColumns) -> tuple[pa.Array, Hashes, Any]:
+    items = [row["item"] for row in rows]
+    counts = np.array([float(row["count"]) for row in rows])
+    if not _by_value(keys):
+        return pa.nulls(len(items), keys.type), np.array(items, dtype=np.int64), counts
+    values = _values(items, keys.type)
+    return values, hash_keys(values), counts
+
+
+def merged_hashes(histogram: Histogram) -> Histogram:
+    """Two keys with one hash are one entry to every table, so they are one entry here."""
+    hashes, first, group = np.unique(histogram.hashes, return_index=True, return_inverse=True)
+    if len(hashes) == len(histogram.hashes):
+        return histogram.trimmed(histogram.capacity)
+    tracked = histogram.tracked.summed_by(group.reshape(-1), len(hashes))
+    merged = replace(histogram, keys=histogram.keys.take(pa.array(first)), hashes=hashes, tracked=tracked)
+    return merged.trimmed(merged.capacity)
+
+
+def _top(item: Any, k: int, tracked: int) -> Any:
+    return F.call_function("approx_top_k", item, F.lit(k), F.lit(tracked))
+
+
+def _by_value(keys: KeyColumns) -> bool:
+    """Whether Spark's sketch can hold the key itself."""
+    refused = (pa.types.is_struct, pa.types.is_null, pa.types.is_binary)
+    return not any(is_refused(keys.type) for is_refused in refused)
+
+
+def _item(keys: KeyColumns) -> Column:
+    """The key as the sketch may hold it: a moment as a number, since a Python datetime would depend on the zone."""
+    item = column(keys.names[0])
+    return F.unix_micros(item) if _is_moment(keys.type) else item
+
+
+def _values(items: list[Any], key_type: pa.DataType) -> pa.Array:
+    return pa.array(items, pa.int64()).cast(key_type) if _is_moment(key_type) else pa.array(items, key_type)
+
+
+def _is_moment(key_type: pa.DataType) -> bool:
+    return pa.types.is_timestamp(key_type) and key_type.tz is not None
