@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Iterator
 
 import pytest
@@ -38,7 +39,7 @@ def make_session() -> SparkSession:
     remote = bool(os.environ.get("UNSKEW_TEST_REMOTE"))
     builder = SparkSession.builder
     builder = builder.remote("local[2]") if remote else builder.master("local[2]")
-    session: SparkSession = (
+    builder = (
         builder.appName("unskew tests")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.host", "127.0.0.1")
@@ -47,6 +48,9 @@ def make_session() -> SparkSession:
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.log.level", "ERROR")
-        .getOrCreate()
     )
+    with warnings.catch_warnings():
+        # Connect starts its server with the settings, then warns that it cannot set them on the running one.
+        warnings.filterwarnings("ignore", "Failed to set")
+        session: SparkSession = builder.getOrCreate()
     return session

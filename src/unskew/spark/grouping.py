@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unskew.core.planning import make_table
-from unskew.spark.keys import KeyColumns, free_name, key_columns
+from unskew.spark.keys import KeyColumns, column, free_name, key_columns
 from unskew.spark.measure import Sample
 from unskew.spark.plan import Plan
 from unskew.spark.planned import Options, plan_for, steps_aside
@@ -29,7 +29,7 @@ _COMBINES = frozenset(
     stddev_samp sum try_avg try_sum var_pop var_samp variance""".split()  # noqa: SIM905 (readable)
 )
 """Aggregates whose partial results are small: Spark combines them before the shuffle, so a hot key is one row a map
-task and there is no skew to mend."""
+task and there is no skew to mend. With DISTINCT it shuffles by key and value first, which spreads a hot key, too."""
 
 
 def group_by(
@@ -199,14 +199,17 @@ class Grouped:
         if plan.table.is_split:
             name = free_name("__slot", self.df.columns)
             # a split key's slot is drawn once, into a column: an expression would be drawn anew after the shuffle
-            routed = self.df.withColumn(name, slot_column(plan.table, self.keys.hash()))
-            routed = routed.repartitionById(plan.slots, name)
-            grouped = routed.groupBy(name, *self.keys.columns())
-            func = _without_column(func, name, arrow=method == "applyInArrow")
+            grouped = self._on_slot_column(plan, name)
+            func = _without_column(func, 1, name)
         else:
             grouped = self._on_slots(plan)
-        result = getattr(grouped, method)(_without_slot(func, with_key=2), schema)
+        result = getattr(grouped, method)(_without_slot(func, 1), schema)
         return result if merge is None else self._merged(result, method, merge, schema)
+
+    def _on_slot_column(self, plan: Plan, name: str) -> GroupedData:
+        """As `_on_slots`, with the slot as a column called `name`, which the user's function must not see."""
+        routed = self.df.withColumn(name, slot_column(plan.table, self.keys.hash()))
+        return routed.repartitionById(plan.slots, name).groupBy(column(name), *self.keys.columns())
 
     def _merged(
         self, partial: DataFrame, method: str, merge: Callable[..., Any], schema: StructType | str
@@ -266,8 +269,10 @@ class Cogrouped:
         if plan is None:
             left, right = (g.df.groupBy(*g.keys.columns()) for g in sides)
         else:
-            left, right = (g._on_slots(plan) for g in sides)
-            func = _without_slot(func, with_key=3)
+            # a column: Spark does not see that two expressions place both sides alike, and would shuffle them again
+            name = free_name("__slot", self.left.df.columns, self.right.df.columns)
+            left, right = (g._on_slot_column(plan, name) for g in sides)
+            func = _without_slot(_without_column(func, 2, name), 2)
         result: DataFrame = getattr(left.cogroup(right), method)(func, schema)
         return result
 
@@ -281,9 +286,8 @@ def combines(expr: Column | dict[str, str]) -> bool:
     >>> combines({"x": "sum"}), combines({"x": "collect_list"})
     (True, False)
     """
-    text = str(expr)
-    names = expr.values() if isinstance(expr, dict) else re.findall(r"([A-Za-z_]\w*)\(", text)
-    return bool(names) and "DISTINCT" not in text and {name.lower() for name in names} <= _COMBINES
+    names = expr.values() if isinstance(expr, dict) else re.findall(r"([A-Za-z_]\w*)\(", str(expr))
+    return bool(names) and {name.lower() for name in names} <= _COMBINES
 
 
 def _types(keys: KeyColumns) -> list[Any]:
@@ -292,46 +296,36 @@ def _types(keys: KeyColumns) -> list[Any]:
     return [keys.type.field(i).type for i in range(keys.type.num_fields)]
 
 
-def _without_slot(func: Callable[..., Any], with_key: int) -> Callable[..., Any]:
+def _without_slot(func: Callable[..., Any], inputs: int) -> Callable[..., Any]:
     """The user's function, its key without the slot that stands first in ours; others are left as they are."""
-    if len(inspect.getfullargspec(func).args) != with_key:
+    if _arguments(func) != inputs + 1:
         return func
-
-    if with_key == 2:
-
-        @functools.wraps(func)
-        def grouped(key: tuple[Any, ...], rows: Any) -> Any:
-            return func(key[1:], rows)
-
-        return grouped
-
-    @functools.wraps(func)
-    def cogrouped(key: tuple[Any, ...], left: Any, right: Any) -> Any:
-        return func(key[1:], left, right)
-
-    return cogrouped
+    return _like(func, lambda key, *rows: func(key[1:], *rows))
 
 
-def _without_column(func: Callable[..., Any], name: str, *, arrow: bool) -> Callable[..., Any]:
-    """The user's function on rows without our slot column."""
+def _without_column(func: Callable[..., Any], inputs: int, name: str) -> Callable[..., Any]:
+    """The user's function on rows without our slot column; rows are its last `inputs` arguments."""
 
     def clean(rows: Any) -> Any:
-        if not hasattr(rows, "columns") and not hasattr(rows, "column_names"):
-            return map(clean, rows)  # a function over an iterator of batches
-        if not arrow:
-            return rows.drop(columns=[name])
-        return rows.select([c for c in rows.schema.names if c != name])
+        if hasattr(rows, "drop_columns"):  # Arrow
+            return rows.drop_columns([name])
+        return rows.drop(columns=[name]) if hasattr(rows, "columns") else map(clean, rows)
 
-    if len(inspect.getfullargspec(func).args) == 1:
+    def cleaned(*given: Any) -> Any:
+        return func(*given[:-inputs], *map(clean, given[-inputs:]))
 
-        @functools.wraps(func)
-        def alone(rows: Any) -> Any:
-            return func(clean(rows))
+    return _like(func, cleaned)
 
-        return alone
 
-    @functools.wraps(func)
-    def with_key(key: tuple[Any, ...], rows: Any) -> Any:
-        return func(key, clean(rows))
+def _like(func: Callable[..., Any], inner: Callable[..., Any]) -> Callable[..., Any]:
+    """`inner` with as many arguments as `func`, its type hints and its name: PySpark looks at all of them."""
+    arguments = _arguments(func)
+    if arguments == 1:
+        return functools.wraps(func)(lambda a: inner(a))
+    if arguments == 2:
+        return functools.wraps(func)(lambda a, b: inner(a, b))
+    return functools.wraps(func)(lambda a, b, c: inner(a, b, c))
 
-    return with_key
+
+def _arguments(func: Callable[..., Any]) -> int:
+    return len(inspect.getfullargspec(func).args)
