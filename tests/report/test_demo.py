@@ -10,7 +10,7 @@ from unskew.core.planners import NAMES
 from unskew.report import demo
 from unskew.report.comparison import RUNS, TARGETS, Setting, make_page, ranking, simulate
 
-TINY = ["--windows", "3", "--keys", "300", "--draws", "5000", "--slots", "4"]
+TINY = ["--windows", "3", "--keys", "300", "--draws", "5000", "--slots", "4", "--pages", "300", "--wait", "0.001"]
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,7 @@ def test_the_terminal_and_the_page_name_every_planner(run: tuple[Path, str], pag
 
 def test_the_page_opens_without_a_network(page: Found) -> None:
     assert_self_contained(page)
-    assert len(page.data) == 5
+    assert len(page.data) == 6
     assert not any("http" in spec for spec in page.data)
 
 
@@ -51,6 +51,12 @@ def test_the_picture_is_small_and_shows_keel_hash_and_the_bound(run: tuple[Path,
     assert path.stat().st_size < 200_000
     shown = {"".join(node.itertext()) for node in ET.parse(path).iter() if node.tag.endswith("}text")}
     assert {"keel", "hash", "lower bound"} <= shown
+
+
+def test_the_job_on_spark_is_shown_before_and_after(run: tuple[Path, str], page: Found) -> None:
+    assert "The same crawl on local Spark: plain" in run[1]
+    assert "A job on Spark, before and after" in page.text
+    assert "Both runs gave the same answer" in page.text
 
 
 def test_one_window_is_refused_with_the_reason(capsys: pytest.CaptureFixture[str]) -> None:
