@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-TIE, GAIN_TIE, NOISE, LEAST = 1e-9, 1e-7, 1e-12, 1e-12
+TIE, GAIN_TIE, FALL, NOISE, LEAST = 1e-9, 1e-7, 1e-6, 1e-9, 1e-12
 
 UTILITY: dict[str, Callable[[float, float], float]] = {
     "A": lambda rho, gamma: rho,
@@ -115,7 +115,7 @@ def readj(case: Case, max_moves: int = 5) -> dict[int, int]:
             if any(moves[d] >= max_moves for d in changed):
                 continue
             a = case.rho(readjusted)
-            if a >= rho * (1 - TIE):
+            if a >= rho * (1 - FALL):
                 continue
             volume = abs(case.f[changed[0]] - (case.f[changed[1]] if len(changed) > 1 else 0.0))
             gain = (u - case.u(a, _migration(case, readjusted))) / max(volume, LEAST)

@@ -43,8 +43,8 @@ UTILITIES: dict[str, Utility] = {
 TIE = 1e-9
 """Utilities within this of the best, relative and absolute, are equal: sums differ by their order alone."""
 
-NOISE = 1e-12
-"""A spread below this part of the mean load is rounding. The root in ρ would blow it up."""
+NOISE = 1e-9
+"""A spread below this part of the mean load is none: rounding must not look like something to improve."""
 
 LEAST_FREQUENCY = 1e-12
 """Stands for the frequency 0 of a key that is tracked for its state alone, where a gain is divided by it."""
@@ -85,12 +85,13 @@ class Problem:
 
     def rho(self, spreads: Floats, means: Floats) -> Floats:
         """The balance penalty ρ of spreads (max − min) and mean loads, resource first (eqs. 19 and 20)."""
-        if len(spreads) == 1:
-            one: Floats = spreads[0] * (self.scale / np.maximum(means[0], _TINY))
-            return one
         if len(spreads) == 0:
             return np.ones(spreads.shape[1:])
-        relative = np.where(spreads > NOISE * means, spreads / np.maximum(means, _TINY), 0.0)
+        relative = spreads / np.maximum(means, _TINY)
+        relative *= relative > NOISE
+        if len(spreads) == 1:
+            one: Floats = relative[0] * self.scale
+            return one
         powers = relative ** self.exponents.reshape(-1, *[1] * (spreads.ndim - 1))
         joined: Floats = powers.prod(axis=0) * self.scale
         return joined

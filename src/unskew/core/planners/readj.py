@@ -16,6 +16,9 @@ from unskew.core.routing import RoutingTable
 
 Indices = NDArray[np.int64]
 
+LEAST_FALL = 1e-6
+"""The part by which ρ must fall to count: above the rounding of the smallest spread that is not NOISE."""
+
 GAIN_TIE = 1e-7
 """Gains are differences over small frequencies and carry more rounding than utilities."""
 
@@ -96,7 +99,10 @@ class _Search:
 
     def run(self) -> Indices:
         """The slot of each key once no readjustment lowers ρ any more."""
-        while (best := self._best_swap()) is not None:
+        for _ in range(self.max_moves * self.keys):  # every swap uses up a move of some key
+            best = self._best_swap()
+            if best is None:
+                break
             self._swap(*best)
         return self.slot[: self.keys]
 
@@ -113,7 +119,7 @@ class _Search:
         a_to, b_to, volume, spreads = (np.concatenate(parts, axis=-1) for parts in zip(*found, strict=True))
         rho = self.problem.rho(self.loads.max(axis=1) - self.loads.min(axis=1), self.means)
         rho_after = self.problem.rho(spreads, self.means[:, None])
-        falls = rho_after < rho * (1.0 - TIE)
+        falls = rho_after < rho * (1.0 - LEAST_FALL)
         if not falls.any():
             return None
         gamma_after = self.change.take(a_to) + self.change.take(b_to) + self.gamma
@@ -200,7 +206,7 @@ def _critical(load: Floats) -> list[int]:
     """
     order = load.argsort()
     low, second, runner_up, high = load[order[[0, 1, -2, -1]]].tolist()
-    noticed = TIE / 4 * (high - low)
+    noticed = LEAST_FALL / 4 * (high - low)
     if len(load) == 2:
         return [int(order[1])] if high > low else []
     found = [int(order[-1])] if high - runner_up > noticed else []
