@@ -21,6 +21,8 @@ COMPARED = tuple(name for name in NAMES if name not in ("single", "clb", "modulo
 
 _FOR_CORES = ("keel", "auto")  # planners that know how many slots run at once
 
+_MOST_SLOTS = {"redist": 256}  # its time grows with the square of its rows: 4 s here, a minute with 512 slots
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -67,6 +69,8 @@ class Diagnosis:
     @property
     def speedup(self) -> float:
         """How many times shorter the job gets with `auto` than with hashing, if its time follows the load."""
+        if not self.histogram.total:
+            return 1.0
         return self.verdict("hash").time / self.verdict("auto").time
 
     def to_dict(self) -> dict[str, Any]:
@@ -98,7 +102,7 @@ def diagnose(
 ) -> Diagnosis:
     """Judge the measured load with N slots on `cores` cores (default: one a slot) under each planner.
 
-    A planner that cannot serve this N with these buckets is left out.
+    A planner that cannot serve this N with these buckets, or would take minutes for it, is left out.
 
     >>> found = diagnose(Histogram.from_counts({"a": 6, "b": 2, "c": 2}, buckets=16), 2)
     >>> found.bound, found.verdict("auto").imbalance
@@ -108,6 +112,8 @@ def diagnose(
     width = min(cores or slots, slots)
     verdicts = []
     for name in dict.fromkeys(["hash", *planners, "auto"]):
+        if slots > _MOST_SLOTS.get(name, slots):
+            continue
         progress(name)
         try:
             options: dict[str, Any] = {"cores": width} if name in _FOR_CORES else {}
