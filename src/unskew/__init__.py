@@ -22,6 +22,7 @@ from unskew.core.routing import RoutingTable
 from unskew.spark.plan import Plan
 
 if TYPE_CHECKING:
+    from unskew.report.diagnosis import write_report
     from unskew.spark.diagnosing import diagnose
     from unskew.spark.grouping import group_by as groupBy
     from unskew.spark.joining import join, window
@@ -47,23 +48,25 @@ __all__ = [
     "planners",
     "watch",
     "window",
+    "write_report",
 ]
 
-_ON_SPARK = {
+_LATER = {
     "groupBy": ("unskew.spark.grouping", "group_by"),
     "join": ("unskew.spark.joining", "join"),
     "measure": ("unskew.spark.measure", "measure"),
     "diagnose": ("unskew.spark.diagnosing", "diagnose"),
     "watch": ("unskew.spark.watching", "watch"),
     "window": ("unskew.spark.joining", "window"),
+    "write_report": ("unskew.report.diagnosis", "write_report"),
 }
-"""Names that need PySpark: imported when first used, so that planning works without it."""
+"""Names that need PySpark or a drawing library: imported when first used, so that planning works without."""
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _ON_SPARK:
+    if name not in _LATER:
         raise AttributeError(f"module 'unskew' has no attribute {name!r}")
-    module, attribute = _ON_SPARK[name]
+    module, attribute = _LATER[name]
     try:
         return getattr(import_module(module), attribute)
     except ModuleNotFoundError as error:
