@@ -155,7 +155,11 @@ def _advice(found: Diagnosis) -> str:
         return "Nothing was measured: the data is empty."
     by_hash, best = found.verdict("hash"), found.verdict("auto")
     gain = found.speedup
-    if gain < 1.05:
+    if gain < 1.05 and found.bound > 1.05:
+        text = (
+            "Hash partitioning is nearly as good as any table that keeps keys whole: the gain is below 5 %."
+        )
+    elif gain < 1.05:
         text = "Hash partitioning is fine here: a better table would gain less than 5 %."
     else:
         text = (
