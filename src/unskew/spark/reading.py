@@ -55,7 +55,9 @@ def guess_format(path: str) -> Format:
     if _is_elsewhere(path) or not local.is_dir():
         if _is_elsewhere(path) or _GLOB.search(path):
             return "parquet"
-        raise ValueError(f"{path}: the extension does not tell the format: give --format parquet, csv or json")
+        raise ValueError(
+            f"{path}: the extension does not tell the format: give --format parquet, csv or json"
+        )
     inside = {
         _BY_EXTENSION[extension]
         for file in local.rglob("*")

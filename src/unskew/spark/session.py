@@ -42,7 +42,7 @@ def quiet_session(master: str, settings: Mapping[str, str]) -> SparkSession:
     log = tempfile.TemporaryFile()  # noqa: SIM115  # the JVM writes to it until the process ends
     try:
         # the developer hook of PySpark for this: the JVM's first lines cannot be turned off by a setting
-        gateway = launch_gateway(conf, {"stderr": log})
+        gateway = launch_gateway(conf, {"stderr": log})  # type: ignore[no-untyped-call]
         SparkContext(conf=conf, gateway=gateway)
     except PySparkException as error:
         raise RuntimeError(f"Spark could not be started on {master}: {_last_line(log) or error}") from error

@@ -1,0 +1,154 @@
+"""Diagnoses and plans in a terminal.
+
+Keys come from the data and are printed as `Text`, which no markup is looked for in, after everything that is
+not printable was escaped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from textwrap import fill
+from types import MappingProxyType
+from typing import Any
+
+from rich.box import ROUNDED, SIMPLE_HEAD
+from rich.columns import Columns
+from rich.console import Console, JustifyMethod
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from unskew.core.diagnosis import Diagnosis
+from unskew.core.planning import Plan
+from unskew.report.diagnosis import (
+    BASELINE,
+    HEAVY,
+    OURS,
+    PLANNERS,
+    heavy_rows,
+    key_figures,
+    planner_rows,
+    title,
+)
+from unskew.report.labels import inert
+from unskew.report.page import Column, Row
+
+_BAR = 20
+"""Characters of the longest bar."""
+
+
+def print_diagnosis(diagnosis: Diagnosis, console: Console) -> None:
+    """Headline, key figures, planners and heavy keys."""
+    console.print()
+    console.print(Text(title(diagnosis), "bold"))
+    console.print(Text(diagnosis.advice))
+    console.print(_cards(diagnosis))
+    if not diagnosis.histogram.total:
+        return
+    console.print(
+        _table(
+            f"Planners, {diagnosis.slots} slots on {diagnosis.cores} cores",
+            PLANNERS,
+            planner_rows(diagnosis),
+            caption="Fullest slot: max/mean load. Time: 1 is even work. Straggler: above 2 × mean.",
+            styles={OURS: "bold yellow", BASELINE: "cyan"},
+        )
+    )
+    console.print(_heavy(diagnosis, console))
+
+
+def print_plan(plan: Plan, path: str, console: Console) -> None:
+    """What a plan will do, and where it is."""
+    table = Table(box=SIMPLE_HEAD, show_header=False, title="Plan", title_justify="left")
+    table.add_column(style="dim")
+    table.add_column(overflow="fold")
+    for name, value in plan_figures(plan).items():
+        if value not in (None, ""):
+            table.add_row(name.replace("_", " "), Text(inert(_figure(name, value))))
+    table.add_row("file", Text(inert(path)))
+    console.print(table)
+
+
+def plan_figures(plan: Plan) -> dict[str, Any]:
+    """A plan in plain figures, for JSON and for people."""
+    moved = plan.migration
+    return {
+        "planner": plan.planner,
+        "reason": plan.reason,
+        "key": list(plan.histogram.key_names),
+        "records": plan.histogram.records,
+        "slots": plan.slots,
+        "version": plan.table.version,
+        "heavy_rows": len(plan.table.hashes),
+        "imbalance": plan.imbalance,
+        "bound": plan.bound,
+        "moved_entries": None if moved is None else len(moved),
+        "moved_state": None if moved is None else moved.state_share,
+    }
+
+
+def _figure(name: str, value: Any) -> str:
+    match name, value:
+        case "key", list():
+            return ", ".join(value)
+        case "records", _:
+            return f"{value:,.0f}"
+        case "moved_state", _:
+            return f"{value:.2%} of all state"
+        case "imbalance", _:
+            return f"{value:.3f} (fullest slot, × mean)"
+        case _, float():
+            return f"{value:.3f}"
+    return str(value)
+
+
+def _cards(diagnosis: Diagnosis) -> Columns:
+    cards = []
+    for card in key_figures(diagnosis):
+        style = "bold yellow" if card.strong else "bold"
+        body = Text.assemble((card.value, style), "\n", (card.note, "dim"))
+        cards.append(
+            Panel(body, title=Text(card.label), title_align="left", box=ROUNDED, width=38, border_style="dim")
+        )
+    return Columns(cards)
+
+
+def _heavy(diagnosis: Diagnosis, console: Console) -> Table:
+    rows = heavy_rows(diagnosis)
+    most = max((row["share"] for row in rows), default=0.0) or 1.0
+    block = "█" if console.encoding.lower().startswith("utf") else "#"
+    bars = [
+        Text(block * max(1, round(_BAR * row["share"] / most)), "red" if row["slots"] > 1 else "cyan")
+        for row in rows
+    ]
+    bounding = any(row["slots"] > 1 for row in rows)
+    caption = "Red: more than one slot's worth, so it bounds the job wherever it is put." if bounding else ""
+    return _table("Heavy keys", HEAVY, rows, bars=bars, caption=caption)
+
+
+def _table(
+    heading: str,
+    columns: Sequence[Column],
+    rows: Sequence[Row],
+    *,
+    caption: str,
+    styles: Mapping[str, str] = MappingProxyType({}),
+    bars: Sequence[Text] = (),
+) -> Table:
+    """The rows under the columns; `styles` by the first cell, `bars` in a last column without a heading."""
+    table = Table(
+        title=heading, caption=caption, box=SIMPLE_HEAD, title_justify="left", caption_justify="left"
+    )
+    table.title_style, table.caption_style = "bold", "dim"
+    for column in columns:
+        numeric = any(isinstance(row[column.field], int | float) for row in rows)
+        narrow = max(8, *map(len, column.title.split()))
+        side: JustifyMethod = "right" if numeric else "left"
+        folds = column.field in ("key", "note")
+        table.add_column(fill(column.title, narrow), justify=side, no_wrap=not folds, overflow="fold")
+    if bars:
+        table.add_column("", no_wrap=True)
+    for i, row in enumerate(rows):
+        cells = [Text(inert(column.show(row))) for column in columns]
+        table.add_row(*cells, *bars[i : i + 1], style=styles.get(str(row[columns[0].field])))
+    return table
