@@ -140,8 +140,12 @@ def physical_plan(df: DataFrame) -> str:
 
 
 def exchanges(df: DataFrame) -> list[str]:
-    """The kinds of the shuffles (and broadcasts) in the physical plan, such as hashpartitioning."""
-    found = re.findall(r"^[\s:+|-]*(?:\*\(\d+\) )?(\w*Exchange)\b ?(\w*)", physical_plan(df), re.MULTILINE)
+    """The kinds of the shuffles (and broadcasts) in the physical plan, such as hashpartitioning.
+
+    Of a plan that was executed by this very DataFrame, which only classic Spark remembers, AQE's final form counts.
+    """
+    text = physical_plan(df).partition("== Initial Plan ==")[0]
+    found = re.findall(r"^[\s:+|-]*(?:\*\(\d+\) )?(\w*Exchange)\b ?(\w*)", text, re.MULTILINE)
     return [kind if exchange == "Exchange" else exchange for exchange, kind in found]
 
 

@@ -78,6 +78,9 @@ def join(
         df.withColumn(slot, _slot_or_spread(df, keys, chosen)).repartitionById(chosen.slots, slot)
         for df, keys in sides
     ]
+    if kind in ("semi", "anti"):
+        # Spark pushes these joins below a repartition of the left side, but not below what is not deterministic.
+        routed[0] = routed[0].where(F.spark_partition_id() >= 0)
     return routed[0].join(routed[1], [slot, *names], how).drop(slot)
 
 
