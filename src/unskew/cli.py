@@ -380,3 +380,7 @@ def _version(asked: bool) -> None:
     if asked:
         print(f"unskew {unskew.__version__}")
         raise typer.Exit
+
+
+if __name__ == "__main__":
+    app()

@@ -39,13 +39,15 @@ def quiet_session(master: str, settings: Mapping[str, str]) -> SparkSession:
         return builder.getOrCreate()
     chosen = {**_QUIET, **(_LOCAL if master.startswith("local[") or master == "local" else {}), **settings}
     conf = SparkConf().setMaster(master).setAppName("unskew").setAll(list(chosen.items()))
-    log = tempfile.TemporaryFile()  # noqa: SIM115  # the JVM writes to it until the process ends
-    try:
-        # the developer hook of PySpark for this: the JVM's first lines cannot be turned off by a setting
-        gateway = launch_gateway(conf, {"stderr": log})  # type: ignore[no-untyped-call]
-        SparkContext(conf=conf, gateway=gateway)
-    except PySparkException as error:
-        raise RuntimeError(f"Spark could not be started on {master}: {_last_line(log) or error}") from error
+    with tempfile.TemporaryFile() as log:
+        try:
+            # the developer hook of PySpark for this: the JVM's first lines cannot be turned off by a setting
+            gateway = launch_gateway(conf, {"stderr": log})  # type: ignore[no-untyped-call]
+            SparkContext(conf=conf, gateway=gateway)
+        except PySparkException as error:
+            raise RuntimeError(
+                f"Spark could not be started on {master}: {_last_line(log) or error}"
+            ) from error
     return SparkSession.builder.getOrCreate()
 
 
