@@ -78,3 +78,17 @@ def test_all_planners_are_compared_and_progress_is_told() -> None:
 def test_no_core_is_refused() -> None:
     with pytest.raises(ValueError, match="cores"):
         diagnose(Histogram.from_counts({"a": 1}), 2, cores=0)
+
+
+@pytest.mark.parametrize(
+    ("slots", "planners", "message"),
+    [
+        (0, (), "at least one slot"),
+        (2.5, (), "whole number"),
+        (17, (), "17 slots but only 16 buckets"),
+        (2, ["kepl"], "no planner 'kepl'"),
+    ],
+)
+def test_slots_and_names_that_are_none_are_refused(slots: int, planners: list[str], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        diagnose(Histogram.from_counts({"a": 1}, buckets=16), slots, planners=planners)

@@ -12,8 +12,9 @@ import numpy as np
 from unskew.core.hashing import key_iter
 from unskew.core.histogram import Floats, Histogram
 from unskew.core.loads import imbalance, lower_bound, slot_loads
-from unskew.core.planners import NAMES, SPLITTING
+from unskew.core.planners import NAMES, SPLITTING, planner
 from unskew.core.planning import make_table
+from unskew.core.routing import check_slots
 from unskew.core.scheduling import makespan
 
 COMPARED = tuple(name for name in NAMES if name not in ("single", "clb", "modulo"))
@@ -109,9 +110,13 @@ def diagnose(
     (1.2, 1.2)
     """
     check_cores(cores)
+    check_slots(slots, histogram.buckets)
     width = min(cores or slots, slots)
+    names = dict.fromkeys(["hash", *planners, "auto"])
+    for name in names:
+        planner(name)  # a name that is none must not be left out in silence
     verdicts = []
-    for name in dict.fromkeys(["hash", *planners, "auto"]):
+    for name in names:
         if slots > _MOST_SLOTS.get(name, slots):
             continue
         progress(name)
