@@ -54,3 +54,10 @@ def test_expected_time_is_that_of_drawn_hashes() -> None:
     # both on one of two slots half of the time: 1 or 2 times even work, 1.5 on average
     assert expected_time(two, 2, 2, draws=4000) == pytest.approx(1.5, abs=0.05)
     assert expected_time(two, 2, 1) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(("option", "value"), [("cores", 0), ("target", -1.0), ("budget", 2.0)])
+def test_nonsense_is_refused_even_where_it_would_not_matter(option: str, value: float) -> None:
+    even = Histogram.from_arrays(np.arange(4096), np.ones(4096), buckets=64)
+    with pytest.raises(ValueError, match=option):
+        make_table("auto", even, 2, **{option: value})

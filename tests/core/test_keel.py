@@ -69,6 +69,43 @@ def test_a_budget_is_kept(before: Histogram, after: Histogram, slots: int, budge
     assert migration(previous, table, after).state_share <= budget + 1e-9
 
 
+@given(histograms(), histograms(), st.integers(1, 8), st.integers(1, 8), st.floats(0, 1), st.integers(0, 20))
+def test_what_must_move_anyway_uses_up_the_budget(
+    before: Histogram, after: Histogram, old: int, new: int, budget: float, rows: int
+) -> None:
+    previous = make_table("pkg" if old == new else "oracle", before, old)
+    # with a target this loose nothing moves but what has to: vanished slots, rows too many, split rows
+    must = migration(previous, make_table("keel", after, new, previous, target=1e9, rows=rows), after)
+    table = make_table("keel", after, new, previous, budget=budget, rows=rows)
+    assert migration(previous, table, after).state_share <= max(budget, must.state_share) + 1e-9
+
+
+@pytest.mark.parametrize("slots", [1, 4, 8])
+def test_buckets_without_load_are_dealt_out_evenly(slots: int) -> None:
+    """Keys that the window did not show will come to them."""
+    seen = Histogram.from_arrays(np.arange(100), np.ones(100))
+    unseen = Histogram.from_arrays(np.arange(100, 100_000), np.ones(99_900))
+    first = make_table("keel", seen, 8)
+    for table in (first, make_table("keel", seen, slots, first), make_table("keel", seen, 8, cores=3)):
+        assert imbalance(slot_loads(table, unseen)) < 1.1
+
+
+def test_a_plan_from_scratch_leaves_idle_entries_where_they_are() -> None:
+    loads, state = {"a": 5, "b": 1, "c": 5, "d": 0}, {"a": 1, "b": 1, "c": 1, "d": 100}
+    histogram = Histogram.from_counts(loads, state=state, buckets=4)
+    for idle_at in (0, 1):
+        previous = RoutingTable.build(2, [0] * 4, list(loads), [1, 0, 1, idle_at])
+        assert migration(previous, make_table("keel", histogram, 2, previous), histogram).state == 1
+
+
+def test_where_the_target_cannot_be_reached_the_best_balance_is_reached_gently() -> None:
+    histogram = Histogram.from_counts({"a": 5, "b": 1, "c": 5}, buckets=4)
+    previous = RoutingTable.build(2, [0] * 4, ["a", "b", "c"], [1, 0, 1])
+    table = make_table("keel", histogram, 2, previous)
+    assert slot_loads(table, histogram).max() == 6  # above 5.5 · 1.01, but no table is better
+    assert migration(previous, table, histogram).state == 5
+
+
 def test_the_least_state_is_moved_among_all_ways_to_the_target() -> None:
     counts = {"a": 40, "b": 30, "c": 20, "d": 10, "e": 10, "f": 10}
     state = {"a": 5, "b": 1, "c": 9, "d": 2, "e": 7, "f": 3}
@@ -123,6 +160,13 @@ def test_with_fewer_cores_than_slots_no_core_idles_at_the_end(exponent: float, s
     assert excess(table, histogram) <= 1.03
 
 
+@given(histograms(), st.integers(1, 12), st.integers(1, 12))
+def test_knowing_the_cores_never_makes_the_end_later(histogram: Histogram, slots: int, cores: int) -> None:
+    known, unknown = (make_table("keel", histogram, slots, cores=c) for c in (cores, None))
+    ends = [makespan(slot_loads(table, histogram), cores) for table in (known, unknown)]
+    assert ends[0] <= ends[1] * (1 + 1e-9)
+
+
 def test_rows_are_bounded() -> None:
     windows = list(drifting_windows(steps=6, keys=5_000, draws=100_000, shuffled=500, group=50))
     for step in replay("keel", windows, 10, target=0.0, rows=120):
@@ -131,7 +175,15 @@ def test_rows_are_bounded() -> None:
 
 @pytest.mark.parametrize(
     ("option", "value"),
-    [("cores", 0), ("target", -0.1), ("target", float("nan")), ("budget", 1.5), ("grain", 0.0), ("rows", -1)],
+    [
+        ("cores", 0),
+        ("cores", 1.5),
+        ("target", -0.1),
+        ("target", float("nan")),
+        ("budget", 1.5),
+        ("grain", 0.0),
+        ("rows", -1),
+    ],
 )
 def test_nonsense_is_refused_by_name(option: str, value: float) -> None:
     histogram = Histogram.from_counts({"a": 1})

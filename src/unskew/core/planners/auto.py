@@ -62,7 +62,7 @@ def choose(
 ) -> Choice:
     """Plain hashing where skew does not matter, else `keel`, with the figures that decided.
 
-    Without `cores` the fullest slot under hashing is held against the lower bound. With `cores`, fewer than slots,
+    Without `cores` the fullest slot under hashing is held against the lower bound. With `cores`
     it is the time that matters: what a hash partitioning would be expected to take, over several draws of the hash
     (Spark's own hash is another than ours), against the least possible. Hashing is chosen only when it is also
     what runs now (or nothing runs yet): going back to it from another table would move nearly all state for nothing.
@@ -70,6 +70,7 @@ def choose(
     >>> choose(Histogram.from_counts({"a": 90, "b": 5, "c": 5}, buckets=16), 3).planner
     'keel'
     """
+    keel.check(target=target, budget=budget, cores=cores)
     hashed = RoutingTable.hashed(slots, histogram.buckets, histogram.key_type)
     # of many slots that are alike the fullest one in a sample is about three standard errors above the mean
     within = STEP_ASIDE + 3 * histogram.sampling_error(slots)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unskew.core.histogram import Floats, Histogram, sum_by
+from unskew.core.loads import migration
 from unskew.core.routing import RoutingTable
 from unskew.core.scheduling import fill, longest_first, makespan
 
@@ -18,7 +19,7 @@ NEW = -1
 
 _SLACK = 1e-9  # loads are sums of floats: a slot this far above its cap, relatively, is not overloaded
 _NEAR = 1e-3  # a balance this near to the best one is not worth more movement
-_SLIGHT = 1.05  # trading entries one by one takes too many steps for an overload above 5 %
+_SLIGHT = 1.05  # an overload up to 5 %: above it trading entries one by one takes too many steps
 _BISECTIONS = 12  # a budget is met within 1/4096 of the range between the present and the best balance
 _RECEIVERS = 6  # slots looked at for a swap, emptiest first: more cost time and rarely help
 
@@ -42,15 +43,17 @@ def plan(
     state, the emptiest slots take them, and moves and swaps mend what does not fit; if that cannot reach
     the target, a looser start and a plan from scratch are tried and the best one is kept. With `budget`,
     a share of all state, the balance is the best one found that moves no more than that (entries of slots
-    that no longer exist must move in any case).
+    that no longer exist, rows beyond `rows` and split rows must move in any case; they use it up first).
 
     A first plan is greedy scheduling of all entries (nothing has to stay). Where N slots run on fewer `cores`,
-    another way is tried: the cores are balanced, each core's share is cut into slots, and the largest slots come
-    first, as Spark starts them (equal slots beside one that is larger may leave cores idle at the end); the
-    one that ends sooner is taken. A key becomes
-    a heavy row when its load is at least `grain` of a mean slot load, so there are at most N/grain such rows;
-    colder rows of the previous table are kept while dropping them would move state, up to `rows` rows in all
-    (default 16·N, at least 1024), and are merged back for free when their bucket comes to their slot.
+    two other ways are tried: the same slots numbered fullest first, as Spark starts them; and the cores balanced,
+    each core's share cut into slots (equal slots beside one that is larger may leave cores idle at the end). The
+    one that ends soonest is taken. Entries without load stay where they are; those that have no place are dealt
+    out evenly, since keys that were not seen yet will come to them.
+
+    A key becomes a heavy row when its load is at least `grain` of a mean slot load, so there are at most N/grain
+    such rows; colder rows of the previous table are kept while dropping them would move state, up to `rows` rows
+    in all (default 16·N, at least 1024), and are merged back for free when their bucket comes to their slot.
 
     Deterministic; `seed` is not used. Costs about one sort of the entries and one step for each entry
     moved. The paper that is closest is KIP, which assumes equal bucket loads and knows no movement cost.
@@ -62,17 +65,21 @@ def plan(
     >>> plan(h, 2, first).same_routes(first)
     True
     """
-    _check(target, budget, grain, rows, cores)
+    check(target=target, budget=budget, grain=grain, rows=rows, cores=cores)
     entries = _entries(histogram, slots, previous, grain, rows if rows is not None else max(1024, 16 * slots))
     bound = max(
         float(histogram.tracked.weights[0]) if len(histogram.hashes) else 0.0, histogram.total / slots
     )
     cap = bound * (1.0 + target)
     if previous is None:
-        return entries.table(histogram, _scratch(entries, cap, cores))
+        return entries.table(histogram, _first(entries, cap, cores))
     placed = _best(entries, cap)
-    if budget is not None and placed.moved > budget * histogram.total_state:
-        placed = _within_budget(entries, bound, budget * histogram.total_state)
+    if budget is not None and placed.moved > 0:
+        stay = _gentle(entries, np.inf)
+        forced = migration(previous, entries.table(histogram, stay), histogram).state
+        left = max(budget * histogram.total_state - forced, 0.0)
+        if placed.moved > left:
+            placed = _within_budget(entries, stay, bound, left)
     return entries.table(histogram, placed)
 
 
@@ -138,7 +145,11 @@ def _best(entries: _Entries, cap: float) -> _Placement:
     gentle = _gentle(entries, cap)
     if gentle.highest <= cap * (1 + _NEAR):
         return gentle
-    return _choose([gentle, _relabelled(entries, _scratch(entries, cap))], cap)
+    tries = [gentle, _relabelled(entries, _scratch(entries, cap))]
+    reached = min(t.highest for t in tries)
+    if reached > cap:  # what can be reached is known now, and maybe there is a gentle way to it
+        tries.append(_gentle(entries, reached * (1 + _NEAR)))
+    return _choose(tries, cap)
 
 
 def _gentle(entries: _Entries, cap: float) -> _Placement:
@@ -161,14 +172,13 @@ def _choose(tries: list[_Placement], cap: float) -> _Placement:
     return min((t for t in tries if t.highest <= limit), key=lambda t: (t.moved, t.highest))
 
 
-def _within_budget(entries: _Entries, bound: float, budget: float) -> _Placement:
-    """The lowest cap whose movement stays within the budget, by bisection."""
-    stay = _gentle(entries, np.inf)
+def _within_budget(entries: _Entries, stay: _Placement, bound: float, budget: float) -> _Placement:
+    """The lowest cap whose movement stays within the budget, by bisection from `stay`, which moves nothing."""
     best, low, high = stay, bound, stay.highest
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2
         tried = _gentle(entries, middle)
-        if tried.moved <= max(budget, stay.moved) * (1 + _SLACK):
+        if tried.moved <= budget * (1 + _SLACK):
             best = min(best, tried, key=lambda t: t.highest)
             high = middle
         else:
@@ -176,29 +186,44 @@ def _within_budget(entries: _Entries, bound: float, budget: float) -> _Placement
     return best
 
 
-def _scratch(entries: _Entries, cap: float, cores: int | None = None) -> _Placement:
+def _first(entries: _Entries, cap: float, cores: int | None) -> _Placement:
+    """A plan where nothing was before; for fewer cores than slots the one that ends soonest."""
+    placed = _scratch(entries, cap)
+    if cores is None or cores >= entries.slots:
+        return placed
+    tries = [placed, _fullest_first(entries, placed), _fullest_first(entries, _on_cores(entries, cores))]
+    return min(tries, key=lambda t: makespan(sum_by(t.slot, entries.load, entries.slots), cores))
+
+
+def _scratch(entries: _Entries, cap: float) -> _Placement:
     """A plan that keeps nothing: greedy scheduling, then mended by swaps."""
-    slot = longest_first(entries.load, entries.slots)
-    if cores is not None and cores < entries.slots:
-        tries = [slot, _on_cores(entries.load, entries.slots, cores)]
-        slot = min(tries, key=lambda s: makespan(sum_by(s, entries.load, entries.slots), cores))
-    work = _Work(entries, slot)
+    work = _Work(entries, np.full(len(entries.load), NEW, dtype=np.int32))
+    work.settle()
     work.mend(cap)
     return work.placement()
 
 
-def _on_cores(load: Floats, slots: int, cores: int) -> NDArray[np.int32]:
-    """Entries evenly over cores, each core's entries evenly over its slots, slots numbered fullest first."""
-    core = longest_first(load, cores)
-    slot = np.empty(len(load), dtype=np.int32)
+def _on_cores(entries: _Entries, cores: int) -> _Placement:
+    """Entries evenly over cores, each core's entries evenly over its slots."""
+    load, slots = entries.load, entries.slots
+    slot = np.full(len(load), NEW, dtype=np.int32)
+    busy = np.flatnonzero(load > 0)
+    core = longest_first(load[busy], cores)
     for c in range(cores):
-        mine = np.flatnonzero(core == c)
+        mine = busy[core == c]
         # core c has the slots c, c + cores, c + 2·cores, …
         slot[mine] = c + cores * longest_first(load[mine], len(range(c, slots, cores)))
-    fullest_first = np.argsort(-sum_by(slot, load, slots), kind="stable")
-    rank = np.empty(slots, dtype=np.int32)
-    rank[fullest_first] = np.arange(slots, dtype=np.int32)
-    return rank[slot]
+    work = _Work(entries, slot)
+    work.settle()
+    return work.placement()
+
+
+def _fullest_first(entries: _Entries, placed: _Placement) -> _Placement:
+    """The same groups of entries on slots numbered by falling load."""
+    order = np.argsort(-sum_by(placed.slot, entries.load, entries.slots), kind="stable")
+    number = np.empty(entries.slots, dtype=np.int32)
+    number[order] = np.arange(entries.slots, dtype=np.int32)
+    return replace(placed, slot=number[placed.slot])
 
 
 def _relieve(entries: _Entries, cap: float, level: float) -> _Placement:
@@ -238,10 +263,16 @@ class _Work:
         self.loads[slot] -= load[leaving].sum()
 
     def settle(self) -> None:
-        """Give the waiting entries a slot, heaviest first: the emptiest one."""
-        waiting = np.flatnonzero(self.slot == NEW)
-        self.slot[waiting] = fill(self.entries.load[waiting], self.loads)
-        self.loads += np.bincount(self.slot[waiting], self.entries.load[waiting], self.entries.slots)
+        """Give the waiting entries a slot, heaviest first: the emptiest one.
+
+        Those without load would all go to one slot, and all keys yet unseen with them: they are dealt out.
+        """
+        load, waiting = self.entries.load, self.slot == NEW
+        busy, idle = np.flatnonzero(waiting & (load > 0)), np.flatnonzero(waiting & (load == 0))
+        self.slot[busy] = fill(load[busy], self.loads)
+        self.loads += sum_by(self.slot[busy], load[busy], self.entries.slots)
+        roomy = np.flatnonzero(self.loads <= self.loads.mean() * _SLIGHT)
+        self.slot[idle] = roomy[np.arange(len(idle)) % len(roomy)]
 
     def mend(self, cap: float) -> None:
         """Move or swap entries out of the fullest slot while that brings it nearer to the cap."""
@@ -345,11 +376,14 @@ def _cheapest_cover(load: Floats, state: Floats, excess: float) -> Index:
 
 
 def _relabelled(entries: _Entries, placed: _Placement) -> _Placement:
-    """The same groups of entries under the slot numbers that leave the most state where it is."""
-    stays = entries.old >= 0
-    pair = placed.slot[stays].astype(np.int64) * entries.slots + entries.old[stays]
+    """The same groups of entries under the slot numbers that leave the most state where it is.
+
+    Entries without load change no balance: they stay.
+    """
+    mates = (entries.old >= 0) & (entries.load > 0)
+    pair = placed.slot[mates].astype(np.int64) * entries.slots + entries.old[mates]
     pairs, inverse = np.unique(pair, return_inverse=True)
-    overlap = np.bincount(inverse.reshape(-1), entries.state[stays])
+    overlap = np.bincount(inverse.reshape(-1), entries.state[mates])
     label = np.full(entries.slots, NEW, dtype=np.int32)
     free = np.ones(entries.slots, dtype=np.bool_)
     for i in np.argsort(-overlap, kind="stable").tolist():
@@ -357,14 +391,20 @@ def _relabelled(entries: _Entries, placed: _Placement) -> _Placement:
         if label[group] < 0 and free[old]:
             label[group], free[old] = old, False
     label[label < 0] = np.flatnonzero(free)
-    slot = label[placed.slot]
-    moved = (slot != entries.old) & stays
-    return replace(placed, slot=slot, moved=float(entries.state[moved].sum()))
+    idle = (entries.old >= 0) & (entries.load == 0)
+    slot = np.where(idle, entries.old, label[placed.slot])
+    moved = float(entries.state[mates & (slot != entries.old)].sum())
+    return replace(placed, slot=slot, moved=moved)
 
 
-def _check(target: float, budget: float | None, grain: float, rows: int | None, cores: int | None) -> None:
-    if cores is not None and cores < 1:
-        raise ValueError(f"cores is how many slots run at once, at least 1, not {cores}")
+def check(
+    *, target: float, budget: float | None, cores: int | None, grain: float = 0.1, rows: int | None = None
+) -> None:
+    """Refuse options that mean nothing."""
+    if cores is not None and (
+        isinstance(cores, bool) or not isinstance(cores, int | np.integer) or cores < 1
+    ):
+        raise ValueError(f"cores is how many slots run at once, a whole number of at least 1, not {cores!r}")
     if not target >= 0:
         raise ValueError(f"target is the tolerated excess over the lower bound, 0 or more, not {target}")
     if budget is not None and not 0 <= budget <= 1:
