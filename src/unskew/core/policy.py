@@ -98,16 +98,24 @@ class Policy:
             return Decision(False, f"only {windows_since_switch} windows since the last switch")
         now, bound = imbalance(slot_loads(current, newest)), lower_bound(newest, current.slots)
         if now <= bound * (1 + self.tolerance):
-            return Decision(False, f"imbalance {now:.3f} is within {self.tolerance:.0%} of its bound {bound:.3f}")
+            return Decision(
+                False, f"imbalance {now:.3f} is within {self.tolerance:.0%} of its bound {bound:.3f}"
+            )
         gains = [_gain(current, candidate, window, costs) for window in recent]
         better = [gain > 0 for gain in gains[-self.patience :]]
         gain = self.horizon * sum(gains) / len(gains)
-        cost = migration(current, candidate, newest).state * costs.seconds_per_state + costs.seconds_per_switch
+        cost = (
+            migration(current, candidate, newest).state * costs.seconds_per_state + costs.seconds_per_switch
+        )
         if len(better) < self.patience or not all(better):
             return Decision(False, f"better in {sum(better)} of the last {self.patience} windows", gain, cost)
         if gain <= cost * (1 + self.hysteresis):
-            return Decision(False, f"saves {gain:.3g} s in {self.horizon} windows, moving costs {cost:.3g}", gain, cost)
-        return Decision(True, f"saves {gain:.3g} s in {self.horizon} windows for {cost:.3g} s of moving", gain, cost)
+            return Decision(
+                False, f"saves {gain:.3g} s in {self.horizon} windows, moving costs {cost:.3g}", gain, cost
+            )
+        return Decision(
+            True, f"saves {gain:.3g} s in {self.horizon} windows for {cost:.3g} s of moving", gain, cost
+        )
 
 
 def _gain(current: RoutingTable, candidate: RoutingTable, window: Histogram, costs: Costs) -> float:

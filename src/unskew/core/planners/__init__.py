@@ -43,7 +43,13 @@ class Planner(Protocol):
     """The one signature of all planners."""
 
     def __call__(
-        self, histogram: Histogram, slots: int, previous: RoutingTable | None = None, *, seed: int = 0, **options: Any
+        self,
+        histogram: Histogram,
+        slots: int,
+        previous: RoutingTable | None = None,
+        *,
+        seed: int = 0,
+        **options: Any,
     ) -> RoutingTable:
         """A table for `slots` slots."""
         ...
