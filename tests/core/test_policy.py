@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -72,7 +74,17 @@ def test_the_same_table_is_no_switch() -> None:
     assert "keeps" in Policy().decide(HASHED, HASHED, [SKEWED], FREE).reason
 
 
-@pytest.mark.parametrize("wrong", [{"horizon": 0}, {"patience": 0}, {"cooldown": -1}, {"hysteresis": -1.0}])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"horizon": 0},
+        {"horizon": math.nan},
+        {"patience": 0},
+        {"patience": 1.5},
+        {"cooldown": -1},
+        {"hysteresis": -1.0},
+    ],
+)
 def test_nonsense_is_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(ValueError, match=next(iter(wrong))):
         Policy(**wrong)  # type: ignore[arg-type]

@@ -83,3 +83,10 @@ def test_the_outcome_leaves_out_the_first_window() -> None:
     assert found.moved == pytest.approx(np.mean([s.moved for s in steps[1:]]))
     assert found.seconds == np.median([s.seconds for s in steps[1:]])
     assert outcome(replay("hash", WINDOWS, 5)).moved == 0
+
+
+def test_the_bound_is_that_of_the_slots_in_use() -> None:
+    hot = Histogram.from_counts({"a": 60, "b": 20, "c": 20}, buckets=64)
+    for step in replay("elb", [hot, hot], 8, lower=40, upper=60):
+        assert step.table.slots == 2
+        assert step.bound == 1.2

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from unskew.core.histogram import Histogram
 from unskew.core.loads import imbalance, lower_bound, migration, slot_loads
 from unskew.core.routing import RoutingTable
@@ -62,11 +64,10 @@ class Policy:
     tolerance: float = 0.02
 
     def __post_init__(self) -> None:
-        if self.horizon < 1 or self.patience < 1 or self.cooldown < 0:
-            raise ValueError(
-                "horizon and patience are at least 1 window and cooldown at least 0, not "
-                f"{self.horizon}, {self.patience} and {self.cooldown}"
-            )
+        for name, least in (("horizon", 1), ("patience", 1), ("cooldown", 0)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+                raise ValueError(f"{name} is a whole number of windows, at least {least}, not {value!r}")
         if not self.hysteresis >= 0 or not self.tolerance >= 0:
             raise ValueError(
                 f"hysteresis and tolerance are not negative, not {self.hysteresis} and {self.tolerance}"

@@ -60,7 +60,7 @@ def replay(
             Step(
                 imbalance(loads),
                 imbalance(slot_loads(before, window)),
-                lower_bound(window, slots),
+                lower_bound(window, new.slots),  # elb may take fewer slots than it was offered
                 moved,
                 seconds,
                 loads,
