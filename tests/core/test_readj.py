@@ -6,12 +6,14 @@ from hypothesis import strategies as st
 from tests.core.gedik_cases import as_case, random_problem
 from tests.core.listings import gedik as listing
 from unskew.core.histogram import Histogram
+from unskew.core.loads import slot_loads
 from unskew.core.planning import make_table
 from unskew.core.routing import RoutingTable
 
 
 @given(st.integers(0, 10**6), st.sampled_from([1, 2, 5]))
 @example(21114, 5)  # ends perfectly even but for rounding, which is nothing to improve
+@example(23554, 5)  # a swap halves one spread and doubles another, and leaves ρ as it is
 def test_readj_equals_algorithm_4(seed: int, max_moves: int) -> None:
     h, slots, previous, options = random_problem(seed)
     table = make_table("readj", h, slots, previous, max_moves=max_moves, **options)
@@ -47,6 +49,16 @@ def test_rounding_is_not_taken_for_imbalance() -> None:
     h = Histogram.from_counts(dict.fromkeys(range(90), 0.1), buckets=64)
     previous = RoutingTable.build(3, np.zeros(64, dtype=int), np.arange(90), np.arange(90) % 3)
     assert make_table("readj", h, 3, previous).heavy == previous.heavy
+
+
+def test_two_nearly_equal_lowest_slots_do_not_end_the_search() -> None:
+    # no swap can lift both lowest slots at once; lifting one by a hair, to the other, opens the way
+    h = Histogram.from_counts(dict(enumerate([50, 20.000002, 20, 9, 8, 7, 6, 5])), buckets=64)
+    previous = RoutingTable.build(4, np.zeros(64, dtype=int), np.arange(8), [0, 1, 2, 3, 3, 3, 3, 3])
+    table = make_table("readj", h, 4, previous)
+    loads = slot_loads(table, h)
+    assert loads.max() == 50
+    assert loads.min() > 22
 
 
 def test_a_swap_finds_what_no_move_can() -> None:

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-TIE, GAIN_TIE, FALL, NOISE, LEAST = 1e-9, 1e-7, 1e-6, 1e-9, 1e-12
+TIE, GAIN_TIE, NOISE, LEAST = 1e-9, 1e-7, 1e-12, 1e-12
 
 UTILITY: dict[str, Callable[[float, float], float]] = {
     "A": lambda rho, gamma: rho,
@@ -53,15 +53,20 @@ class Case:
         ideal = self.ideal()
         return UTILITY[self.utility](rho, m / ideal if ideal else 0.0)
 
-    def rho(self, mapping: dict[int, int]) -> float:
-        product = 1.0
-        for beta, theta in zip(self.beta, self.theta, strict=True):
+    def spreads(self, mapping: dict[int, int]) -> list[float]:
+        """Max − min over the mean load, of each resource."""
+        found = []
+        for beta in self.beta:
             loads = [0.0] * self.slots
             for d, slot in mapping.items():
                 loads[slot] += beta(self.f[d])
-            mean = sum(loads) / self.slots
-            spread = max(loads) - min(loads)
-            product *= spread / (theta * mean) if spread > NOISE * mean else 0.0
+            found.append((max(loads) - min(loads)) / (sum(loads) / self.slots))
+        return found
+
+    def rho(self, mapping: dict[int, int]) -> float:
+        product = 1.0
+        for spread, theta in zip(self.spreads(mapping), self.theta, strict=True):
+            product *= spread / theta if spread > NOISE else 0.0
         return float(product ** (1 / len(self.beta))) if self.beta else 1.0
 
 
@@ -115,7 +120,10 @@ def readj(case: Case, max_moves: int = 5) -> dict[int, int]:
             if any(moves[d] >= max_moves for d in changed):
                 continue
             a = case.rho(readjusted)
-            if a >= rho * (1 - FALL):
+            both = zip(case.spreads(readjusted), case.spreads(mapping), strict=True)
+            if a >= rho * (1 - NOISE) or all(
+                after >= now - NOISE for after, now in both
+            ):  # no fall, or only by rounding
                 continue
             volume = abs(case.f[changed[0]] - (case.f[changed[1]] if len(changed) > 1 else 0.0))
             gain = (u - case.u(a, _migration(case, readjusted))) / max(volume, LEAST)

@@ -43,8 +43,8 @@ UTILITIES: dict[str, Utility] = {
 TIE = 1e-9
 """Utilities within this of the best, relative and absolute, are equal: sums differ by their order alone."""
 
-NOISE = 1e-9
-"""A spread below this part of the mean load is none: rounding must not look like something to improve."""
+NOISE = 1e-12
+"""The part of the mean load that rounding may make of a spread: less is none, and nothing to improve."""
 
 LEAST_FREQUENCY = 1e-12
 """Stands for the frequency 0 of a key that is tracked for its state alone, where a gain is divided by it."""

@@ -10,14 +10,11 @@ from numpy.typing import NDArray
 
 from unskew.core.histogram import Floats, Histogram
 from unskew.core.measures import Resource
-from unskew.core.planners.gedik import LEAST_FREQUENCY, TIE, Problem, pose
+from unskew.core.planners.gedik import LEAST_FREQUENCY, NOISE, TIE, Problem, pose
 from unskew.core.planners.ring import REPLICAS
 from unskew.core.routing import RoutingTable
 
 Indices = NDArray[np.int64]
-
-LEAST_FALL = 1e-6
-"""The part by which ρ must fall to count: above the rounding of the smallest spread that is not NOISE."""
 
 GAIN_TIE = 1e-7
 """Gains are differences over small frequencies and carry more rounding than utilities."""
@@ -117,9 +114,13 @@ class _Search:
         if not found:
             return None
         a_to, b_to, volume, spreads = (np.concatenate(parts, axis=-1) for parts in zip(*found, strict=True))
-        rho = self.problem.rho(self.loads.max(axis=1) - self.loads.min(axis=1), self.means)
+        spreads_now = self.loads.max(axis=1) - self.loads.min(axis=1)
+        rho = self.problem.rho(spreads_now, self.means)
         rho_after = self.problem.rho(spreads, self.means[:, None])
-        falls = rho_after < rho * (1.0 - LEAST_FALL)
+        # a spread and ρ must fall by more than rounding, but however little: where two slots are nearly the
+        # lowest, lifting one to the other is a small step without which large ones to come are never seen
+        certain = (spreads < (spreads_now - NOISE * self.means)[:, None]).any(axis=0)
+        falls = certain & (rho_after < rho * (1.0 - NOISE))
         if not falls.any():
             return None
         gamma_after = self.change.take(a_to) + self.change.take(b_to) + self.gamma
@@ -206,7 +207,7 @@ def _critical(load: Floats) -> list[int]:
     """
     order = load.argsort()
     low, second, runner_up, high = load[order[[0, 1, -2, -1]]].tolist()
-    noticed = LEAST_FALL / 4 * (high - low)
+    noticed = NOISE / 4 * load.mean()
     if len(load) == 2:
         return [int(order[1])] if high > low else []
     found = [int(order[-1])] if high - runner_up > noticed else []
