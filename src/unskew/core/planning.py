@@ -38,7 +38,7 @@ def make_table(
     where the previous table splits keys and the planner does not). The new table's version is one above
     the previous one's.
     """
-    _check_name(name)
+    check_name(name)
     check_slots(slots, histogram.buckets)
     run = planner(name)
     _check_options(name, options)
@@ -169,7 +169,8 @@ def _plain(value: Any) -> Any:
         return repr(value)
 
 
-def _check_name(name: str) -> None:
+def check_name(name: str) -> None:
+    """Refuse a name that no planner has, with the nearest one that there is."""
     if name not in NAMES:
         close = difflib.get_close_matches(str(name), NAMES, 1)
         hint = f"did you mean {close[0]!r}? " if close else ""

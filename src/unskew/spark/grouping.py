@@ -143,8 +143,8 @@ class Grouped:
             raise ValueError(
                 f"cannot cogroup keys of type {self.keys.type} and {other.keys.type}: cast one of them"
             )
-        options = self.options if other.options == Options() else other.options
-        if self.options not in (options, Options()):
+        options = self.options if other.options.alike(Options()) else other.options
+        if not self.options.alike(options) and not self.options.alike(Options()):
             raise ValueError(
                 "the two sides of a cogroup run under one plan: give one of them the options, or both the same"
             )

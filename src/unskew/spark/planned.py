@@ -12,8 +12,8 @@ from pyspark.errors import PySparkException
 
 from unskew.core.histogram import Histogram
 from unskew.core.history import merge_all
-from unskew.core.planners import NAMES, SPLITTING
-from unskew.core.planning import options_of
+from unskew.core.planners import SPLITTING
+from unskew.core.planning import check_name, options_of
 from unskew.core.routing import RoutingTable, check_slots
 from unskew.spark.keys import KeyColumns
 from unskew.spark.measure import Sample, check_sample, check_weight, measure
@@ -38,8 +38,7 @@ class Options:
     buckets: int = 4096
 
     def __post_init__(self) -> None:
-        if self.planner not in NAMES:
-            raise ValueError(f"there is no planner {self.planner!r}: choose one of {', '.join(NAMES)}")
+        check_name(self.planner)
         if self.slots is not None:
             check_slots(self.slots, self.buckets)
         check_sample(self.sample)
@@ -55,6 +54,11 @@ class Options:
         check_weight(df, self.weight)
         if isinstance(self.plan, Plan):
             self.plan.check(keys.type, self.slots)
+
+    def alike(self, other: Options) -> bool:
+        """Whether both ask for the same; a plan that was read twice is one plan."""
+        mine, theirs = (o.plan.table if isinstance(o.plan, Plan) else None for o in (self, other))
+        return replace(self, plan=None) == replace(other, plan=None) and mine == theirs
 
     def refuse_split(self, remedy: str) -> None:
         """Refuse a table that splits keys, for an operator that needs them whole."""
