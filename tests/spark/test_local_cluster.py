@@ -1,0 +1,52 @@
+"""One job end to end on a cluster of two executor processes, from the pip package."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pyspark
+import pytest
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.skipif(bool(os.environ.get("UNSKEW_TEST_REMOTE")), reason="starts a Spark of its own"),
+]
+
+
+def test_two_executor_processes(tmp_path: Path) -> None:
+    home = (
+        tmp_path / "spark"
+    )  # a cluster keeps its executors' files in its home: not in the installed package
+    home.mkdir()
+    for part in Path(pyspark.__file__).parent.iterdir():
+        (home / part.name).symlink_to(part)
+    root = Path(__file__).parents[2]
+    ours = {
+        "PYSPARK_PYTHON": sys.executable,
+        "PYTHONPATH": str(root),
+        "SPARK_HOME": str(home),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
+    job = subprocess.run(
+        [sys.executable, "-m", "tests.spark.cluster_job"],
+        cwd=tmp_path,
+        env={**os.environ, **ours},
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+    assert job.returncode == 0, job.stderr[-3000:]
+    found = json.loads(job.stdout.splitlines()[-1])
+    assert found == {
+        "cores": 2,
+        "measured": True,
+        "groups": True,
+        "join": True,
+        "rows": [78, 6001],
+        "processes": 2,
+    }
