@@ -23,8 +23,9 @@ demo: $(STAMP) ## Compare the planners on a drifting stream; prints a table, wri
 	$(WITH_JAVA) $(BIN)/python -m unskew.report.demo
 
 .PHONY: test
-test: lint ## Run the linters, then all tests (core must be covered to 95 %)
+test: lint ## Run the linters, then all tests (core must be covered to 95 %), and those of Spark on Connect
 	$(WITH_JAVA) $(BIN)/python -m pytest --cov=src/unskew/core --cov-fail-under=95
+	$(WITH_JAVA) UNSKEW_TEST_REMOTE=1 $(BIN)/python -m pytest tests/spark
 
 .PHONY: lint
 lint: $(STAMP) ## Check style, format, types and the direction of imports
