@@ -243,3 +243,18 @@ def test_a_process_of_its_own_prints_json_and_is_quiet(folder: Path) -> None:
     assert json.loads(done.stdout)["records"] == 5000
     assert all(line.startswith("unskew: ") for line in done.stderr.splitlines()), done.stderr
     assert not (folder / "spark-warehouse").exists()
+
+
+def test_a_machine_without_java_is_told_so(folder: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "unskew.cli", "diagnose", "rows.csv", "--key", "user"],
+        cwd=folder,
+        env={**os.environ, "JAVA_HOME": "/nowhere"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 2
+    assert "there is no Java" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -283,7 +283,10 @@ def _first_line(error: Exception) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if len(lines) > 1 and lines[0].startswith("An error occurred while calling"):
         lines = lines[1:]  # py4j's own first line; Java's message is in the next one
-    return lines[0].removeprefix(": ") if lines else type(error).__name__
+    return _JAVA_CLASS.sub("", lines[0], count=1) if lines else type(error).__name__
+
+
+_JAVA_CLASS = re.compile(r'(?:^: |Exception in thread "[^"]*" )*(?:[a-z]\w*\.)+[A-Z]\w*(?:Exception|Error): ')
 
 
 def _key(names: list[str] | None) -> list[str]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import tempfile
 from collections.abc import Mapping
+from pathlib import Path
 from typing import IO
 
 from pyspark import SparkConf, SparkContext
@@ -45,10 +48,16 @@ def quiet_session(master: str, settings: Mapping[str, str]) -> SparkSession:
             gateway = launch_gateway(conf, {"stderr": log})  # type: ignore[no-untyped-call]
             SparkContext(conf=conf, gateway=gateway)
         except PySparkException as error:
-            raise RuntimeError(
-                f"Spark could not be started on {master}: {_last_line(log) or error}"
-            ) from error
+            why = _last_line(log) or str(error)
+            if not _java():
+                why = "there is no Java: install version 17 or newer, and set JAVA_HOME if it is not on the PATH"
+            raise RuntimeError(f"Spark could not be started on {master}: {why}") from error
     return SparkSession.builder.getOrCreate()
+
+
+def _java() -> str | None:
+    home = os.environ.get("JAVA_HOME")
+    return shutil.which("java", path=str(Path(home, "bin")) if home else None)
 
 
 def _last_line(log: IO[bytes]) -> str:
