@@ -10,7 +10,20 @@ from unskew.core.planners import NAMES
 from unskew.report import demo
 from unskew.report.comparison import RUNS, TARGETS, Setting, make_page, ranking, simulate
 
-TINY = ["--windows", "3", "--keys", "300", "--draws", "5000", "--slots", "4", "--pages", "300", "--wait", "0.001"]
+TINY = [
+    "--windows",
+    "3",
+    "--keys",
+    "300",
+    "--draws",
+    "5000",
+    "--slots",
+    "4",
+    "--pages",
+    "300",
+    "--wait",
+    "0.001",
+]
 
 
 @pytest.fixture(scope="module")
