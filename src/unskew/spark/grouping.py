@@ -171,8 +171,8 @@ class Grouped:
         name = free_name("__slot", self.df.columns, plain.columns)
         return method(self._on_slots(self.plan, name)).drop(name)
 
-    def _on_slots(self, plan: Plan, name: str = "__slot") -> GroupedData:
-        """Rows shuffled by slot and grouped by slot and key; an aggregation calls the slot `name` in its result.
+    def _on_slots(self, plan: Plan, name: str) -> GroupedData:
+        """Rows shuffled by slot and grouped by slot, called `name`, and key.
 
         The slot is an expression of the key, so grouping by both is grouping by key, and Spark sees that the shuffle
         by slot serves.
@@ -196,13 +196,13 @@ class Grouped:
         plan = self.plan if merge is None else self._split_plan()
         if plan is None:
             return plain if merge is None else self._merged(plain, method, merge, schema)
+        name = free_name("__slot", self.df.columns)
         if plan.table.is_split:
-            name = free_name("__slot", self.df.columns)
             # a split key's slot is drawn once, into a column: an expression would be drawn anew after the shuffle
             grouped = self._on_slot_column(plan, name)
             func = _without_column(func, 1, name)
         else:
-            grouped = self._on_slots(plan)
+            grouped = self._on_slots(plan, name)
         result = getattr(grouped, method)(_without_slot(func, 1), schema)
         return result if merge is None else self._merged(result, method, merge, schema)
 
