@@ -33,8 +33,8 @@ class Crawl:
     sites: int = 64
     pages: int = 16_000
     wait: float = 0.006
-    exponent: float = 0.6
-    cores: int = 8
+    exponent: float = 0.5
+    cores: int = 16
 
     @property
     def work(self) -> float:
