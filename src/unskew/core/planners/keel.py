@@ -20,6 +20,7 @@ NEW = -1
 _SLACK = 1e-9  # loads are sums of floats: a slot this far above its cap, relatively, is not overloaded
 _NEAR = 1e-3  # a balance this near to the best one is not worth more movement
 _SLIGHT = 1.05  # an overload up to 5 %: above it trading entries one by one takes too many steps
+_LEVELS = (1.12, 1.1, 1.08, 1.06, 1.05, 1.04, 1.03, 1.02, 1.01)  # greedy scheduling is mended to each in turn
 _BISECTIONS = 12  # a budget is met within 1/4096 of the range between the present and the best balance
 _RECEIVERS = 6  # slots looked at for a swap, emptiest first: more cost time and rarely help
 
@@ -191,7 +192,9 @@ def _first(entries: _Entries, cap: float, cores: int | None) -> _Placement:
     placed = _scratch(entries, cap)
     if cores is None or cores >= entries.slots:
         return placed
-    tries = [placed, _fullest_first(entries, placed), _fullest_first(entries, _on_cores(entries, cores))]
+    tries = [placed, _fullest_first(entries, placed), _on_cores(entries, cores)]
+    # what the cores gain must not cost the balance of the slots, as it may where N is no multiple of the cores
+    tries = [t for t in tries if t.highest <= max(cap, placed.highest) * (1 + _NEAR)]
     return min(tries, key=lambda t: makespan(sum_by(t.slot, entries.load, entries.slots), cores))
 
 
@@ -204,18 +207,43 @@ def _scratch(entries: _Entries, cap: float) -> _Placement:
 
 
 def _on_cores(entries: _Entries, cores: int) -> _Placement:
-    """Entries evenly over cores, each core's entries evenly over its slots."""
+    """Entries evenly over cores, each core's entries evenly over its slots, slots numbered by when they start.
+
+    A core works on its slots fullest first. Spark starts tasks by number, each on the next free core, so
+    numbers by starting time make it do just that.
+    """
     load, slots = entries.load, entries.slots
     slot = np.full(len(load), NEW, dtype=np.int32)
     busy = np.flatnonzero(load > 0)
-    core = longest_first(load[busy], cores)
+    core = _evenly(replace(entries, slots=cores, load=load[busy], state=load[busy], old=slot[busy]))
+    starts = np.zeros(slots)
     for c in range(cores):
-        mine = busy[core == c]
-        # core c has the slots c, c + cores, c + 2·cores, …
-        slot[mine] = c + cores * longest_first(load[mine], len(range(c, slots, cores)))
+        mine, own = busy[core == c], np.arange(c, slots, cores)
+        within = longest_first(load[mine], len(own))
+        slot[mine] = own[within]
+        loads = sum_by(within, load[mine], len(own))
+        order = np.argsort(-loads, kind="stable")
+        starts[own[order]] = np.cumsum(loads[order]) - loads[order]
+    number = np.empty(slots, dtype=np.int32)
+    number[np.lexsort((-sum_by(slot[busy], load[busy], slots), starts))] = np.arange(slots, dtype=np.int32)
+    slot[busy] = number[slot[busy]]
     work = _Work(entries, slot)
     work.settle()
     return work.placement()
+
+
+def _evenly(entries: _Entries) -> NDArray[np.int32]:
+    """Greedy scheduling, then swaps to one level after another, as low as they can reach.
+
+    Swaps keep all slots under the level they aim at, so aiming low at once would leave them no room.
+    """
+    work = _Work(entries, longest_first(entries.load, entries.slots))
+    least = max(float(entries.load.max(initial=0.0)), float(entries.load.sum()) / entries.slots)
+    for level in _LEVELS:
+        work.mend(least * level)
+        if work.loads.max() > least * level * (1 + _SLACK):
+            break
+    return work.slot
 
 
 def _fullest_first(entries: _Entries, placed: _Placement) -> _Placement:
