@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -102,12 +103,19 @@ def cpu() -> None:
 
 
 def _simulated(spark: SparkSession) -> dict[str, Any]:
-    """Makespan on more cores by list scheduling of task times measured here; 200 slots."""
+    """Makespan on more cores by list scheduling of task times measured here; 200 slots, placed for such a machine."""
     df = _records(spark, EXPONENTS[1.0], 100_000, 1.0)
-    runs = contenders(spark, df, ["user"], score, df.schema, 200, rivals=True)
-    ours = np.array(tasks_of(spark, "simulated-unskew", runs["unskew"]))
-    stock = np.array(tasks_of(spark, "simulated-stock", runs["AQE off"]))
-    return {f"{c} cores, stock / unskew": makespan(stock, c) / makespan(ours, c) for c in CORES}
+    found = {}
+    stock = contenders(spark, df, ["user"], score, df.schema, 200, rivals=True)["AQE off"]
+    plain = np.array(tasks_of(spark, "simulated-stock", stock))
+    histogram = unskew.measure(df, "user")
+    for cores in CORES:
+        plan = unskew.plan(histogram, 200, "keel", cores=cores)
+        grouped = unskew.groupBy(df, "user", plan=plan)
+        job = partial(noop, grouped.applyInPandas(score, df.schema))
+        ours = np.array(tasks_of(spark, f"simulated-{cores}", job))
+        found[f"{cores} cores, stock / unskew"] = makespan(plain, cores) / makespan(ours, cores)
+    return found
 
 
 def text() -> None:
