@@ -47,7 +47,7 @@ bench-core: $(STAMP) ## Measure the core against its bars; non-zero exit if one 
 	$(BIN)/python -m benchmarks.core
 
 .PHONY: bench-batch
-bench-batch: $(STAMP) ## Measure the batch operators against stock Spark (about 40 minutes)
+bench-batch: $(STAMP) ## Measure the batch operators against stock Spark (long)
 	$(WITH_JAVA) $(BIN)/python -m benchmarks.batch
 
 .PHONY: venv
