@@ -1,0 +1,1 @@
+"""Streaming: the live stateful operator."""
