@@ -1,0 +1,282 @@
+"""After each batch: the user's sink, then what the slots said, what to do about it, and the next turn."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from unskew.core.histogram import Histogram, Measures
+from unskew.core.history import merge_all
+from unskew.core.loads import imbalance, lower_bound, migration, slot_loads
+from unskew.core.planning import make_table
+from unskew.core.policy import Costs, Decision, Policy
+from unskew.core.protocol import Turn
+from unskew.core.routing import RoutingTable
+from unskew.core.scaling import Scaling, Usage
+from unskew.core.transition import Budget
+from unskew.streaming.failpoints import failpoint
+from unskew.streaming.ledger import Ledger, Report
+from unskew.streaming.operators import RECORDS
+from unskew.streaming.packing import active_slots
+from unskew.streaming.slot_state import HASH
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+Sink = Callable[["DataFrame", int], Any]
+
+SHOWN = 20
+"""Heavy keys in a line of the journal."""
+
+FIRST_GUESS = 3e-6
+"""Seconds to move one key's state, until that was measured on this job."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a live query is steered."""
+
+    planner: str = "keel"
+    options: Mapping[str, Any] = field(default_factory=dict)
+    policy: Policy | None = field(default_factory=lambda: Policy(patience=1, cooldown=0))
+    budget: Budget = field(default_factory=Budget.sudden)
+    scaling: Scaling | None = None
+    max_slots: int = 1
+    persist: bool = False
+
+
+@dataclass
+class Controller:
+    """The callback of `foreachBatch`.
+
+    It runs again when a batch is replayed. What others must agree on (the next turn) is published once, and the
+    first one counts; what it holds in memory (`recent` figures, the `goal` of a migration in steps) may be lost: it is
+    read back from the slots' reports, or decided anew.
+    """
+
+    ledger: Ledger
+    sink: Sink
+    key_names: tuple[str, ...]
+    key_type: pa.DataType
+    buckets: int
+    settings: Settings
+    recent: deque[tuple[int, Histogram, Usage]] = field(default_factory=lambda: deque(maxlen=8))
+    goal: RoutingTable | None = None
+    per_state: float = FIRST_GUESS
+
+    def __call__(self, df: DataFrame, batch: int) -> None:
+        started = time.perf_counter()
+        turn = self.ledger.turn(batch)
+        self.ledger.forget_reports(batch)  # those of a run of this batch that did not end
+        failpoint("sink", batch)
+        self._write(df, batch, turn)
+        failpoint("written", batch)
+        written = time.perf_counter()
+
+        # 1. what the slots said
+        reports = self.ledger.reports(batch)
+        acks = [report.ack for report in reports]
+        self._remember(batch, reports, written - started)
+
+        # 2. the next turn: the moves that were made take effect, and perhaps new ones are asked for
+        chosen: dict[str, Any] = {}
+
+        def choose(table: RoutingTable) -> RoutingTable | None:
+            target, decision = self._decide(turn, table)
+            chosen["decision"] = decision
+            return target
+
+        after = turn.close(acks, choose)
+        failpoint("planned", batch)
+        published = self.ledger.publish(after)
+        turn.confirm(published, acks)
+        failpoint("published", batch)
+
+        # 3. the journal
+        line = self._line(turn, published, reports, chosen.get("decision"))
+        line["seconds"] |= {
+            "sink": round(written - started, 4),
+            "controller": round(time.perf_counter() - written, 4),
+        }
+        self.ledger.write_line(line)
+        failpoint("journaled", batch)
+        self.ledger.tidy(turn)
+
+    def _write(self, df: DataFrame, batch: int, turn: Turn) -> None:
+        """Let the user's sink run; a sink that did not read all of the batch must not stop the state."""
+        held = df.persist() if self.settings.persist else df
+        try:
+            self.sink(held, batch)
+            if not set(active_slots(turn)) <= self.ledger.heard(batch):
+                held.write.format("noop").mode("overwrite").save()
+        finally:
+            if self.settings.persist:
+                held.unpersist()
+
+    def _remember(self, batch: int, reports: Sequence[Report], wall: float) -> None:
+        if not self.recent:
+            for earlier in range(max(0, batch - 3), batch):
+                self._keep(earlier, self.ledger.reports(earlier), 0.0)
+        self._keep(batch, reports, wall)
+        moved = sum(e.rows for r in reports for e in r.ack.exported or ())
+        if moved >= 1000:
+            spent = sum(r.figures["seconds"]["export"] for r in reports)
+            self.per_state = 0.5 * self.per_state + 0.5 * 2 * spent / moved  # an import costs about as much
+
+    def _keep(self, batch: int, reports: Sequence[Report], wall: float) -> None:
+        while self.recent and self.recent[-1][0] >= batch:
+            self.recent.pop()
+        found = histogram_of(reports, self.key_names, self.key_type, self.buckets)
+        if found.total:
+            busy = sum(sum(r.figures["seconds"].values()) for r in reports)
+            self.recent.append((batch, found, Usage(found.total, busy, wall)))
+
+    def _decide(self, turn: Turn, table: RoutingTable) -> tuple[RoutingTable | None, Decision]:
+        settings = self.settings
+        wanted = self._wanted_slots(table)
+        if wanted != table.slots and self.recent:
+            self.goal = self._planned(table, wanted)
+            why = f"{wanted} slots instead of {table.slots}"
+            return self._step(table, self.goal), Decision(True, why)
+        if self.goal is not None and not self.goal.same_routes(table):
+            return self._step(table, self.goal), Decision(True, "on the way to the table decided on before")
+        self.goal = None
+        if settings.policy is None:
+            return None, Decision(False, "the table is fixed")
+        if not self.recent:
+            return None, Decision(False, "nothing was measured yet")
+        candidate = self._planned(table, table.slots)
+        recent = [histogram for _, histogram, _ in self.recent][-settings.policy.patience :]
+        decision = settings.policy.decide(
+            table, candidate, recent, self._costs(), windows_since_switch=self._since_switch(turn)
+        )
+        if not decision.switch:
+            return None, decision
+        self.goal = candidate
+        return self._step(table, candidate), decision
+
+    def _planned(self, table: RoutingTable, slots: int) -> RoutingTable:
+        newest = self.recent[-1][1]
+        options = dict(self.settings.options)
+        return make_table(self.settings.planner, newest, slots, table, **options)
+
+    def _step(self, table: RoutingTable, goal: RoutingTable) -> RoutingTable:
+        newest = self.recent[-1][1] if self.recent else None
+        return self.settings.budget.step(table, goal, newest).with_version(table.version + 1)
+
+    def _wanted_slots(self, table: RoutingTable) -> int:
+        wish = self.ledger.wish()
+        if wish is not None:
+            return min(wish, self.settings.max_slots)
+        if self.settings.scaling is None:
+            return self.goal.slots if self.goal is not None else table.slots
+        usage = [u for _, _, u in self.recent]
+        return self.settings.scaling.slots(table.slots, self.settings.max_slots, usage)
+
+    def _costs(self) -> Costs:
+        usage = [u for _, _, u in self.recent]
+        records = sum(u.records for u in usage)
+        return Costs(sum(u.busy for u in usage) / max(records, 1.0), self.per_state)
+
+    def _since_switch(self, turn: Turn) -> int | None:
+        if turn.target is not None:
+            return 0
+        moved = [
+            line["batch"] for line in self.ledger.lines(max(0, turn.batch - 50)) if line["moved"]["rows"]
+        ]
+        return turn.batch - moved[-1] if moved else None
+
+    def _line(
+        self, turn: Turn, after: Turn, reports: Sequence[Report], decision: Decision | None
+    ) -> dict[str, Any]:
+        """What happened in a batch, as one line of the journal."""
+        histogram = histogram_of(reports, self.key_names, self.key_type, self.buckets)
+        loads = np.zeros(turn.table.slots)
+        for report in reports:
+            if report.ack.slot < len(loads):
+                loads[report.ack.slot] = report.figures["records"]
+        exported = [e for r in reports for e in r.ack.exported or ()]
+        ahead = None if after.target is None else migration(after.table, after.target, histogram)
+        laps: dict[str, float] = {}
+        for report in reports:
+            for name, seconds in report.figures["seconds"].items():
+                laps[name] = round(laps.get(name, 0.0) + seconds, 6)
+        top = histogram.top(SHOWN)
+        slots = turn.table.slot_of(pa.array([k for k, _ in top], self.key_type)) if top else []
+        return {
+            "batch": turn.batch,
+            "time": round(time.time(), 3),
+            "records": int(loads.sum()),
+            "slots": turn.table.slots,
+            "version": turn.table.version,
+            "heavy": len(turn.table.hashes),
+            "loads": loads.astype(int).tolist(),
+            "imbalance": round(imbalance(loads), 4) if loads.any() else 1.0,
+            "bound": round(lower_bound(histogram, turn.table.slots), 4) if histogram.total else 1.0,
+            "planned": round(imbalance(slot_loads(after.target, histogram)), 4)
+            if after.target is not None and histogram.total
+            else None,
+            "late": sum(r.figures["late"] for r in reports),
+            "state": {
+                "rows": sum(r.figures["state_rows"] for r in reports),
+                "bytes": sum(r.figures["state_bytes"] for r in reports),
+                "written": sum(r.figures["written"] for r in reports),
+                "by_slot": [[r.ack.slot, r.figures["state_rows"]] for r in reports],
+            },
+            "moved": {
+                "rows": sum(e.rows for e in exported),
+                "bytes": sum(e.size for e in exported),
+                "files": len(exported),
+                "imported": sum(r.figures["imported"] for r in reports),
+            },
+            "next": None if ahead is None else {"entries": len(ahead), "state": ahead.state},
+            "decision": None
+            if decision is None
+            else {
+                "switch": decision.switch,
+                "reason": decision.reason,
+                "gain": round(decision.gain, 4),
+                "cost": round(decision.cost, 4),
+            },
+            "top": [[str(k), n, int(s)] for (k, n), s in zip(top, slots, strict=True)],
+            "seconds": {"slots": laps, "slowest": _slowest(reports)},
+        }
+
+
+def _slowest(reports: Sequence[Report]) -> float:
+    return round(max((sum(r.figures["seconds"].values()) for r in reports), default=0.0), 6)
+
+
+def histogram_of(
+    reports: Sequence[Report], key_names: tuple[str, ...], key_type: pa.DataType, buckets: int
+) -> Histogram:
+    """The load of a batch out of what the slots reported; a slot has all the records of its keys."""
+    parts = [_part(r.loads, key_names, key_type, buckets) for r in reports if len(r.loads)]
+    return merge_all(parts) if parts else Histogram.empty(key_type, buckets=buckets)
+
+
+def _part(loads: pa.Table, key_names: tuple[str, ...], key_type: pa.DataType, buckets: int) -> Histogram:
+    of_bucket = loads["bucket"].to_numpy()
+    heavy, rest = loads.filter(pa.array(~of_bucket)), loads.filter(pa.array(of_bucket))
+    columns = [heavy[f"key.{i}"].combine_chunks() for i in range(len(key_names))]
+    keys = columns[0] if len(columns) == 1 else pa.StructArray.from_arrays(columns, list(key_names))
+    records, state = (heavy[c].to_numpy() for c in (RECORDS, "state"))
+    whole = {c: np.zeros(buckets) for c in (RECORDS, "state", "distinct")}
+    for name, figures in whole.items():
+        figures[rest[HASH].to_numpy()] = rest[name].to_numpy()
+    hashes = heavy[HASH].to_numpy()
+    order = np.argsort(hashes)
+    return Histogram(
+        keys.cast(key_type).take(pa.array(order)),
+        hashes[order],
+        Measures(records, records, state)[order],
+        Measures(whole[RECORDS], whole[RECORDS], whole["state"]),
+        whole["distinct"],
+        key_names=key_names,
+    )

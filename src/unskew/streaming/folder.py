@@ -1,0 +1,81 @@
+"""The one place that touches files of a checkpoint: whole files, by name, on any file system Arrow knows."""
+
+from __future__ import annotations
+
+import contextlib
+import posixpath
+from uuid import uuid4
+
+from pyarrow import fs
+
+
+class Folder:
+    """A folder whose files are written whole or not at all.
+
+    A file is written under a temporary name and then renamed, so a reader never sees half of one, whoever dies
+    when. Works on local disks and on whatever `pyarrow.fs` opens by address (`hdfs://`, `s3://`, `gs://`).
+    """
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self._fs, self._base = _opened(address)
+
+    def __reduce__(self) -> tuple[type[Folder], tuple[str]]:
+        return Folder, (self.address,)
+
+    def read(self, name: str) -> bytes:
+        """The content; FileNotFoundError where there is none."""
+        with self._fs.open_input_stream(self._path(name)) as stream:
+            return bytes(stream.read())
+
+    def find(self, name: str) -> bytes | None:
+        """The content, or None."""
+        try:
+            return self.read(name)
+        except FileNotFoundError:
+            return None
+
+    def write(self, name: str, data: bytes) -> None:
+        """Write a file; the last writer wins."""
+        path = self._path(name)
+        parent = posixpath.dirname(path)
+        aside = posixpath.join(parent, f".{uuid4().hex}.tmp")
+        try:
+            try:
+                stream = self._fs.open_output_stream(aside)
+            except FileNotFoundError:
+                self._fs.create_dir(parent, recursive=True)
+                stream = self._fs.open_output_stream(aside)
+            with stream:
+                stream.write(data)
+            self._fs.move(aside, path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                self._fs.delete_file(aside)
+            raise
+
+    def names(self, folder: str) -> list[str]:
+        """The names of the files and folders in a folder, sorted; none where there is no such folder."""
+        found = self._fs.get_file_info(fs.FileSelector(self._path(folder), allow_not_found=True))
+        return sorted(info.base_name for info in found if not info.base_name.startswith("."))
+
+    def delete(self, name: str) -> None:
+        """Delete a file or a folder with all that is in it; nothing happens where there is none."""
+        path = self._path(name)
+        with contextlib.suppress(FileNotFoundError):
+            if self._fs.get_file_info(path).type == fs.FileType.Directory:
+                self._fs.delete_dir(path)
+            else:
+                self._fs.delete_file(path)
+
+    def _path(self, name: str) -> str:
+        return posixpath.join(self._base, name)
+
+
+def _opened(address: str) -> tuple[fs.FileSystem, str]:
+    if "://" in address or address.startswith("file:"):
+        if address.startswith("file:"):
+            return fs.LocalFileSystem(), "/" + address.removeprefix("file:").lstrip("/")
+        found: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(address)
+        return found
+    return fs.LocalFileSystem(), address

@@ -1,0 +1,130 @@
+"""Before the shuffle: records of a map task become one payload a slot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from unskew.core.protocol import Turn
+from unskew.streaming.failpoints import failpoint
+from unskew.streaming.labels import slot_labels
+from unskew.streaming.ledger import Ledger
+from unskew.streaming.operators import Operator
+from unskew.streaming.slot_state import HASH, encoded
+
+CHUNK_ROWS, CHUNK_BYTES = 1_000_000, 128 << 20
+"""A task packs this much at a time, so that its memory stays bounded."""
+
+PACKED = pa.schema([("label", pa.int32()), ("part", pa.int64()), ("payload", pa.binary())])
+SPARK_PACKED = "label int, part long, payload binary"
+
+
+@dataclass(frozen=True)
+class Packer:
+    """Packs the records of one map task: hashed, routed by the table of the batch, partly aggregated.
+
+    Every slot in use gets at least one payload a batch, an empty one if it has no records (from the first
+    task), so that it is called: it can import, expire, export and acknowledge whatever the stream brings.
+    """
+
+    checkpoint: str
+    identity: str
+    operator: Operator
+    records: pa.Schema
+    max_slots: int
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None
+        batch = int(context.getLocalProperty("streaming.sql.batchId") or 0)
+        turn = Ledger(self.checkpoint, self.identity).turn(batch)
+        yield from self.pack(batches, turn, context.partitionId())
+        failpoint("packed", batch)
+
+    def pack(self, batches: Iterator[pa.RecordBatch], turn: Turn, task: int) -> Iterator[pa.RecordBatch]:
+        """The payloads of one task."""
+        part = task << 32
+        if task == 0:
+            empty = encoded(self.operator.payload.empty_table())
+            yield self._rows(active_slots(turn), part, [empty] * len(active_slots(turn)))
+        for rows in _chunks(batches, self.records):
+            part += 1
+            packed = self.operator.pack(normal_keys(rows))
+            slots = turn.table.slot_of_hashes(packed[HASH].to_numpy())
+            order = np.argsort(slots, kind="stable")
+            packed = packed.take(pa.array(order))
+            found, starts = np.unique(slots[order], return_index=True)
+            ends = [*starts[1:].tolist(), len(order)]
+            payloads = [encoded(packed.slice(a, b - a)) for a, b in zip(starts.tolist(), ends, strict=True)]
+            yield self._rows(found.tolist(), part, payloads)
+
+    def _rows(self, slots: list[int], part: int, payloads: list[bytes]) -> pa.RecordBatch:
+        labels = slot_labels(self.max_slots)
+        columns = [
+            pa.array([labels[slot] for slot in slots], pa.int32()),
+            pa.array([part] * len(slots), pa.int64()),
+            pa.array(payloads, pa.binary()),
+        ]
+        return pa.record_batch(columns, schema=PACKED)
+
+
+def active_slots(turn: Turn) -> list[int]:
+    """The slots that the batch must call: those that records can reach and those that state is on its way to."""
+    return sorted({*range(turn.table.slots), *(h.destination for h in turn.pending)})
+
+
+def normal_keys(rows: pa.Table) -> pa.Table:
+    """The rows with -0.0 as 0.0 and every NaN alike in the key columns: Spark groups them so."""
+    for i, name in enumerate(rows.column_names):
+        if name.startswith("key."):
+            normal = _each(rows[name], _normal)
+            rows = rows if normal is rows[name] else rows.set_column(i, name, normal)
+    return rows
+
+
+def _each(column: pa.ChunkedArray, change: Callable[[pa.Array], pa.Array]) -> pa.ChunkedArray:
+    if not _has_floats(column.type):
+        return column
+    return pa.chunked_array([change(chunk) for chunk in column.chunks], column.type)
+
+
+def _has_floats(t: pa.DataType) -> bool:
+    if pa.types.is_struct(t):
+        return any(_has_floats(t.field(i).type) for i in range(t.num_fields))
+    return bool(pa.types.is_floating(t))
+
+
+def _normal(array: pa.Array) -> pa.Array:
+    if pa.types.is_struct(array.type):
+        parts = [_normal(array.field(i)) for i in range(array.type.num_fields)]
+        return pa.StructArray.from_arrays(parts, fields=list(array.type), mask=array.is_null())
+    if not pa.types.is_floating(array.type):
+        return array
+    plain = pc.add(array, pa.scalar(0.0, array.type))
+    return pc.if_else(pc.is_nan(plain), pa.scalar(float("nan"), array.type), plain)
+
+
+def _chunks(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
+    """The records in tables of bounded size, with the columns and types of `schema`."""
+    held: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        held.append(batch)
+        rows, size = rows + batch.num_rows, size + batch.nbytes
+        if rows >= CHUNK_ROWS or size >= CHUNK_BYTES:
+            yield _table(held, schema)
+            held, rows, size = [], 0, 0
+    if rows:
+        yield _table(held, schema)
+
+
+def _table(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
+    table = pa.Table.from_batches(batches).rename_columns(schema.names)
+    table = table if table.schema.equals(schema) else table.cast(schema)
+    return table.combine_chunks()

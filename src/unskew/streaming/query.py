@@ -1,0 +1,53 @@
+"""A running live query: Spark's StreamingQuery, the number of slots in hand, and the journal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from unskew.streaming.ledger import Ledger
+from unskew.streaming.lock import Lock
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+
+
+class LiveQuery:
+    """Everything that Spark's StreamingQuery has, and `scale` and `journal`."""
+
+    def __init__(self, query: StreamingQuery, ledger: Ledger, lock: Lock, max_slots: int) -> None:
+        self._query = query
+        self._ledger = ledger
+        self._lock = lock
+        self._max_slots = max_slots
+
+    def scale(self, slots: int | None) -> None:
+        """Ask for `slots` slots from one of the next batches on; None leaves N to the `scaling` rule again."""
+        if slots is not None and (
+            isinstance(slots, bool) or not isinstance(slots, int) or not 1 <= slots <= self._max_slots
+        ):
+            raise ValueError(
+                f"slots is a whole number from 1 to max_slots={self._max_slots} of this checkpoint, not {slots!r}"
+            )
+        self._ledger.write_wish(slots)
+
+    def journal(self) -> list[dict[str, Any]]:
+        """One line a batch: loads, imbalance, bound, moves, times, and what was decided and why."""
+        return self._ledger.lines()
+
+    def stop(self) -> None:
+        """Stop the query; it can be started again from its checkpoint."""
+        self._query.stop()
+        self._lock.release()
+
+    def awaitTermination(self, timeout: float | None = None) -> bool | None:
+        """Wait until the query ends, or `timeout` seconds; raises what made it fail."""
+        ended = None
+        try:
+            ended = self._query.awaitTermination(timeout)  # type: ignore[arg-type]
+        finally:
+            if not self._query.isActive:
+                self._lock.release()
+        return ended
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._query, name)
