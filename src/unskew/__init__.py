@@ -19,6 +19,8 @@ from unskew.core.history import History
 from unskew.core.planners import NAMES as _PLANNERS
 from unskew.core.policy import Costs, Decision, Policy
 from unskew.core.routing import RoutingTable
+from unskew.core.scaling import LoadRange, Utilisation
+from unskew.core.transition import Budget
 from unskew.spark.plan import Plan
 
 if TYPE_CHECKING:
@@ -28,24 +30,44 @@ if TYPE_CHECKING:
     from unskew.spark.joining import join, window
     from unskew.spark.measure import measure
     from unskew.spark.watching import watch
+    from unskew.streaming.aggregates import count, first, last, max, mean, min, sum, variance
+    from unskew.streaming.reading import journal, state
+    from unskew.streaming.sketched import approx_distinct, top_k
+    from unskew.streaming.stream import stream
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Budget",
     "Costs",
     "Decision",
     "Histogram",
     "History",
+    "LoadRange",
     "Plan",
     "Policy",
     "RoutingTable",
+    "Utilisation",
+    "approx_distinct",
+    "count",
     "diagnose",
+    "first",
     "groupBy",
     "join",
+    "journal",
+    "last",
     "load",
+    "max",
+    "mean",
     "measure",
+    "min",
     "plan",
     "planners",
+    "state",
+    "stream",
+    "sum",
+    "top_k",
+    "variance",
     "watch",
     "window",
     "write_report",
@@ -59,6 +81,15 @@ _LATER = {
     "watch": ("unskew.spark.watching", "watch"),
     "window": ("unskew.spark.joining", "window"),
     "write_report": ("unskew.report.diagnosis", "write_report"),
+    "stream": ("unskew.streaming.stream", "stream"),
+    "state": ("unskew.streaming.reading", "state"),
+    "journal": ("unskew.streaming.reading", "journal"),
+    "approx_distinct": ("unskew.streaming.sketched", "approx_distinct"),
+    "top_k": ("unskew.streaming.sketched", "top_k"),
+    **{
+        name: ("unskew.streaming.aggregates", name)
+        for name in ("count", "sum", "min", "max", "mean", "variance", "first", "last")
+    },
 }
 """Names that need PySpark or a drawing library: imported when first used, so that planning works without."""
 

@@ -56,8 +56,8 @@ class LoadRange:
 class Utilisation:
     """Slots are busy about `target` of the time that a batch may take.
 
-    `interval` is that time in seconds (the trigger's, usually). The busy time is the mean of the last `patience` batches, and N
-    changes only if all of them ask for it: one long batch scales nothing.
+    `interval` is that time in seconds (the trigger's, usually). N changes only if each of the last `patience`
+    batches asks for it, to the mean of what they ask for: one long batch scales nothing.
 
     >>> Utilisation(0.5, interval=10, patience=1).slots(2, 8, [Usage(1000, 20, 12)])
     4
@@ -72,8 +72,9 @@ class Utilisation:
             raise ValueError(f"target is a share of the time, above 0 and at most 1, not {self.target}")
         if not self.interval > 0 or math.isinf(self.interval):
             raise ValueError(f"interval is a number of seconds above 0, not {self.interval}")
-        if isinstance(self.patience, bool) or self.patience < 1:
-            raise ValueError(f"patience is a whole number of batches, at least 1, not {self.patience}")
+        whole = isinstance(self.patience, int) and not isinstance(self.patience, bool)
+        if not whole or self.patience < 1:
+            raise ValueError(f"patience is a whole number of batches, at least 1, not {self.patience!r}")
 
     def slots(self, now: int, most: int, recent: Sequence[Usage]) -> int:
         """The number of slots wanted."""

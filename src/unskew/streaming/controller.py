@@ -49,6 +49,7 @@ class Settings:
     scaling: Scaling | None = None
     max_slots: int = 1
     persist: bool = False
+    remote: bool = False
 
 
 @dataclass
@@ -71,9 +72,12 @@ class Controller:
     per_state: float = FIRST_GUESS
 
     def __call__(self, df: DataFrame, batch: int) -> None:
+        """What is done after a batch, or once more after a batch that is replayed."""
         started = time.perf_counter()
         turn = self.ledger.turn(batch)
         self.ledger.forget_reports(batch)  # those of a run of this batch that did not end
+        if self.settings.remote:
+            self.ledger.write_current(batch)
         failpoint("sink", batch)
         self._write(df, batch, turn)
         failpoint("written", batch)
@@ -208,7 +212,7 @@ class Controller:
             for name, seconds in report.figures["seconds"].items():
                 laps[name] = round(laps.get(name, 0.0) + seconds, 6)
         top = histogram.top(SHOWN)
-        slots = turn.table.slot_of(pa.array([k for k, _ in top], self.key_type)) if top else []
+        slots = turn.table.slot_of(pa.array([k for k, _ in top], self.key_type)).tolist() if top else []
         return {
             "batch": turn.batch,
             "time": round(time.time(), 3),

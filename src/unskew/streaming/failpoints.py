@@ -6,6 +6,7 @@ import errno
 import os
 import signal
 import time
+from pathlib import Path
 
 NAMES = (
     "packed",  # a map task has packed its records
@@ -22,8 +23,9 @@ NAMES = (
 )
 
 VARIABLE = "UNSKEW_FAILPOINT"
-"""`name@batch=what`, several joined by commas; `what` is kill (the process `UNSKEW_VICTIM`, by SIGKILL), die (this process), raise, or full (as
-if the disk were). Each happens once: the folder `UNSKEW_FAILED` remembers it across restarts."""
+"""`name@batch=what`, several joined by commas; `what` is kill (the process `UNSKEW_VICTIM`, by SIGKILL), die
+(this process), raise, or full (as if the disk were). Each happens once: the folder `UNSKEW_FAILED` remembers
+it across restarts."""
 
 
 def failpoint(name: str, batch: int) -> None:
@@ -39,7 +41,7 @@ def failpoint(name: str, batch: int) -> None:
 
 def _first(one: str) -> bool:
     try:
-        os.close(os.open(os.path.join(os.environ["UNSKEW_FAILED"], one), os.O_CREAT | os.O_EXCL))
+        (Path(os.environ["UNSKEW_FAILED"]) / one).touch(exist_ok=False)
     except FileExistsError:
         return False
     return True

@@ -30,16 +30,27 @@ def groups_of(ids: Hashes, keys: Sequence[pa.Array]) -> tuple[Index, Index]:
     """The group of each row, and the first row of each group, where a group is one key.
 
     Rows are grouped by `ids`, then compared by value with the first row of their group: two keys with
-    one hash are two groups.
+    one hash are two groups, unless no `keys` are given. Groups are numbered in the order in which they first occur.
     """
-    codes, uniques = pd.factorize(ids)
-    groups = codes.astype(np.int64)
-    firsts = np.empty(len(uniques), np.int64)
-    firsts[groups[::-1]] = np.arange(len(ids) - 1, -1, -1)
+    groups, firsts = _numbered(ids)
+    if not keys:
+        return groups, firsts
     same = same_keys(keys, [column.take(pa.array(firsts[groups])) for column in keys])
     if same.all():
         return groups, firsts
-    return _settled(groups, firsts, keys, np.flatnonzero(np.isin(groups, groups[~same])))
+    left = np.flatnonzero(~same)
+    while len(left):  # a round for each further key with the same hash
+        codes, places = _numbered(groups[left])
+        first = left[places]
+        groups[left] = len(firsts) + codes
+        firsts = np.concatenate([firsts, first])
+        others = pa.array(first[codes])
+        same = same_keys([c.take(pa.array(left)) for c in keys], [c.take(others) for c in keys])
+        left = left[~same]
+    order = np.argsort(firsts)
+    rank = np.empty(len(order), np.int64)
+    rank[order] = np.arange(len(order))
+    return rank[groups], firsts[order]
 
 
 def find(run_ids: Hashes, run_keys: Sequence[pa.Array], ids: Hashes, keys: Sequence[pa.Array]) -> Index:
@@ -69,9 +80,8 @@ def same_keys(ones: Sequence[pa.Array], others: Sequence[pa.Array]) -> Mask:
 
 def _same(one: pa.Array, other: pa.Array) -> Mask:
     if pa.types.is_struct(one.type):
-        valid = _valid(one) == _valid(other)
-        parts = same_keys(one.flatten(), other.flatten()) if one.type.num_fields else valid
-        return valid & parts
+        valid: Mask = _valid(one) == _valid(other)
+        return valid & same_keys(one.flatten(), other.flatten()) if one.type.num_fields else valid
     if pa.types.is_nested(one.type):
         return np.array([a == b for a, b in zip(one.to_pylist(), other.to_pylist(), strict=True)], np.bool_)
     if pa.types.is_floating(one.type):
@@ -94,18 +104,10 @@ def _flags(array: Any) -> Mask:
     return flags.astype(np.bool_, copy=False)
 
 
-def _settled(groups: Index, firsts: Index, keys: Sequence[pa.Array], rows: Index) -> tuple[Index, Index]:
-    """Groups of `rows` anew, by value: for the few rows whose hash several keys share."""
-    groups = groups.copy()
-    known: dict[str, int] = {}
-    more = list(firsts)
-    picked = [column.take(pa.array(rows)).to_pylist() for column in keys]
-    for row, values in zip(rows.tolist(), zip(*picked, strict=True), strict=True):
-        name = repr((int(groups[row]), values))
-        if name not in known:
-            taken = int(groups[row]) in known.values()
-            known[name] = len(more) if taken else int(groups[row])
-            if taken:
-                more.append(row)
-        groups[row] = known[name]
-    return groups, np.array(more, np.int64)
+def _numbered(ids: Hashes) -> tuple[Index, Index]:
+    """The number of each id, in the order in which they first occur, and where that is."""
+    codes, uniques = pd.factorize(ids)
+    numbers = codes.astype(np.int64, copy=False)
+    firsts = np.empty(len(uniques), np.int64)
+    firsts[numbers[::-1]] = np.arange(len(ids) - 1, -1, -1)
+    return numbers, firsts

@@ -27,6 +27,9 @@ from unskew.streaming.folder import Folder
 RETAINED = 100
 """Batches whose files are kept, as Spark keeps 100 of its own: a batch that is replayed finds what it needs."""
 
+TIDIED = 10
+"""Batches between two looks for files that are no longer needed: listing folders takes time."""
+
 LINES = 100
 """Lines of the journal in a file: writing one again each batch stays cheap, and so does reading all of them."""
 
@@ -54,7 +57,7 @@ class Ledger:
     def operator(self) -> dict[str, Any] | None:
         """What the operator was when the query first started."""
         data = self.folder.find("operator")
-        return None if data is None else files.decode(data, "operator", 1, self._name("operator"))[0]
+        return None if data is None else self._decoded(data, "operator", "operator")[0]
 
     def write_operator(self, about: Mapping[str, Any]) -> None:
         """Keep what the operator is."""
@@ -142,10 +145,22 @@ class Ledger:
         """Drop what was said of a batch that is about to run again."""
         self.folder.delete(f"acks/{batch}")
 
+    def current(self) -> int:
+        """The batch that the callback is at; only Spark Connect needs to ask."""
+        try:
+            data = self.folder.read("current")
+        except FileNotFoundError as error:
+            raise LedgerError(f"{self._name('current')} is missing: a task cannot tell its batch") from error
+        return int(self._decoded(data, "current", "current")[0]["batch"])
+
+    def write_current(self, batch: int) -> None:
+        """Write down which batch the callback is at."""
+        self.folder.write("current", files.encode("current", 1, {"batch": batch}, {}))
+
     def wish(self) -> int | None:
         """The number of slots that somebody asked for by hand."""
         data = self.folder.find("wish")
-        return None if data is None else int(files.decode(data, "wish", 1, self._name("wish"))[0]["slots"])
+        return None if data is None else int(self._decoded(data, "wish", "wish")[0]["slots"])
 
     def write_wish(self, slots: int | None) -> None:
         """Ask for a number of slots; None leaves it to the rule again."""
@@ -167,21 +182,27 @@ class Ledger:
         return [line for n in names for line in self._lines(f"journal/{n}") if line["batch"] >= since]
 
     def tidy(self, turn: Turn) -> None:
-        """Delete what no batch that could still be replayed needs."""
+        """Delete what no batch that could still be replayed needs.
+
+        Now and then, by what is there: what a crash left behind, or an attempt that did not count, goes as well.
+        """
         old = turn.batch - RETAINED
-        if old < 0:
+        if old < 0 or old % TIDIED:
             return
-        for name in (f"acks/{old}", f"targets/{old}"):
-            self.folder.delete(name)
-        gone = self.find_turn(old)
-        nxt = self.find_turn(old + 1)
-        if gone is None or nxt is None:
+        oldest = self.find_turn(old + 1)
+        if oldest is None:
             return
-        for handoff in gone.retired(nxt):
-            self.folder.delete(handoff.file)
-        if gone.table.version != nxt.table.version:
-            self.folder.delete(f"tables/{gone.table.version}")
-        self.folder.delete(f"turns/{old}")
+        waiting = {handoff.file.split("/")[1] for handoff in oldest.pending}
+        for folder, last in (
+            ("turns", old),
+            ("targets", old),
+            ("acks", old),
+            ("handoffs", old),
+            ("tables", oldest.table.version - 1),
+        ):
+            for name in self.folder.names(folder):
+                if name.isdigit() and int(name) <= last and not (folder == "handoffs" and name in waiting):
+                    self.folder.delete(f"{folder}/{name}")
 
     def _lines(self, name: str) -> list[dict[str, Any]]:
         """The lines of one file; a damaged line is left out: the journal is for reading, nothing is decided by it."""
@@ -206,7 +227,7 @@ class Ledger:
 
 
 @lru_cache(maxsize=16)
-def _table(address: str, identity: str, name: str) -> RoutingTable:
+def _table(address: str, identity: str, name: str) -> RoutingTable:  # noqa: ARG001 it is part of the cache's key
     """A published table. `identity` tells checkpoints apart that have the same address, one after the other."""
     folder = Folder(address)
     try:

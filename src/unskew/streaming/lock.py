@@ -19,9 +19,9 @@ _GUARD = threading.Lock()
 class Lock:
     """Says in the file `lock` of the checkpoint which process runs a query on it.
 
-    Guards against two queries on one checkpoint, in one process, in two on one machine, and on two machines. A process of this
-    machine that is dead holds nothing, so a query that was killed starts again at once. Of another machine nobody here
-    can tell: then the file has to be removed by hand, and the error says so.
+    Guards against two queries on one checkpoint, in one process, in two on one machine, and on two machines.
+    A process of this machine that is dead holds nothing, so a query that was killed starts again at once. Of
+    another machine nobody here can tell: then the file has to be removed by hand, and the error says so.
     """
 
     def __init__(self, checkpoint: str) -> None:

@@ -8,7 +8,6 @@ from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from unskew.streaming.aggregation import Aggregation
@@ -18,8 +17,6 @@ from unskew.streaming.slot_state import DEADLINE, HASH, WINDOW, Layout, SlotStat
 RECORDS = "records"
 TIME = "time"
 """The latest event time (milliseconds) among the records of a payload row."""
-
-_FAR = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True)
@@ -56,10 +53,33 @@ class Expiry:
     idle: int
     by_event_time: bool
 
+    def passed(self, clock: Clock) -> int:
+        """The moment up to which deadlines have come."""
+        return clock.watermark if self.by_event_time else clock.now
+
+    def deadlines(
+        self, payload: pa.Table, groups: Index, size: int, before: pa.Table, owners: Index, clock: Clock
+    ) -> NDArray[np.int64]:
+        """When each of `size` groups of payload rows expires; an old record brings no deadline forward."""
+        if not self.by_event_time:
+            return np.full(size, clock.now + self.idle)
+        latest = np.full(size, np.iinfo(np.int64).min)
+        np.maximum.at(latest, groups, payload[TIME].to_numpy())
+        latest += self.idle
+        np.maximum.at(latest, owners, before[DEADLINE].to_numpy())
+        return latest
+
+    def times(self, rows: pa.Table, column: str | None) -> NDArray[np.int64]:
+        """The event times (milliseconds) of records, as far as deadlines need them."""
+        if not self.by_event_time or column is None:
+            return np.zeros(len(rows), np.int64)
+        times: NDArray[np.int64] = rows[column].cast(pa.int64()).fill_null(0).to_numpy() // 1000
+        return times
+
 
 @dataclass(frozen=True)
 class Loads:
-    """Records by key: one row a key, in no order."""
+    """Records by key: one row a key, in no order. Keys with one hash are one, since they are routed as one."""
 
     rows: pa.Table
 
@@ -67,8 +87,7 @@ class Loads:
     def of(cls, payload: pa.Table, keys: int) -> Loads:
         """Summed by key from payload rows that carry their records."""
         columns = [f"key.{i}" for i in range(keys)]
-        hashes = payload[HASH].to_numpy()
-        groups, firsts = groups_of(hashes, [one_piece(payload[c]) for c in columns])
+        groups, firsts = groups_of(payload[HASH].to_numpy(), [])
         counts = np.bincount(groups, payload[RECORDS].to_numpy(), len(firsts))
         found = payload.select([HASH, *columns]).take(pa.array(firsts))
         return cls(found.append_column(RECORDS, pa.array(counts)))
@@ -100,8 +119,9 @@ class Operator(Protocol):
 class AggregateOperator:
     """Keeps aggregates per key, or per key and window.
 
-    Without a window, and with one while `emit` is "changed", every key (and window) that a batch touched is put out with its new
-    values. With `emit` "closed" each window is put out once, when the watermark passes its end, and dropped.
+    Without a window, and with one while `emit` is "changed", every key (and window) that a batch touched is
+    put out with its new values. With `emit` "closed" each window is put out once, when the watermark passes
+    its end, and dropped.
     """
 
     key: pa.Schema
@@ -141,7 +161,7 @@ class AggregateOperator:
         groups, firsts = self._groups(rows)
         states = self.aggregation.partial(rows, groups, len(firsts))
         records = np.bincount(groups, minlength=len(firsts)).astype(np.int64)
-        return self._payload(rows, groups, firsts, states, records, self._times(rows))
+        return self._payload(rows, groups, firsts, states, records)
 
     def step(self, payload: pa.Table, state: SlotState, clock: Clock) -> tuple[pa.Table, int]:
         """Merge the partial aggregates into the state."""
@@ -153,10 +173,11 @@ class AggregateOperator:
             payload = payload if in_time.all() else payload.filter(pa.array(in_time))
         changed = self._merged(payload, state, clock)
         due = self.layout.schema.empty_table()
-        if self.layout.expires:
-            due = state.due(self._passed(clock))
+        passed = clock.watermark if self.expiry is None else self.expiry.passed(clock)
+        if self.layout.expires and passed >= 0:
+            due = state.due(passed)
             state.remove(due)
-        return self._put_out(due if self.window and self.emit == "closed" else changed), late
+        return self.put_out(due if self.window and self.emit == "closed" else changed), late
 
     def _merged(self, payload: pa.Table, state: SlotState, clock: Clock) -> pa.Table:
         if not len(payload):
@@ -178,7 +199,7 @@ class AggregateOperator:
         if self.layout.expires:
             columns[DEADLINE] = pa.array(self._deadlines(arrived, payload, groups, before, owners, clock))
         rows = self.layout.rows(columns, len(arrived))
-        state.update(rows, known=len(before))
+        state.update(rows, before)
         return rows
 
     def _deadlines(
@@ -194,19 +215,10 @@ class AggregateOperator:
             ends: NDArray[np.int64] = (arrived[WINDOW].to_numpy() + self.window.size) // 1000
             return ends
         assert self.expiry is not None
-        if not self.expiry.by_event_time:
-            return np.full(len(arrived), clock.now + self.expiry.idle)
-        latest = np.full(len(arrived), np.iinfo(np.int64).min)
-        np.maximum.at(latest, groups, payload[TIME].to_numpy())
-        latest += self.expiry.idle
-        np.maximum.at(latest, owners, before[DEADLINE].to_numpy())
-        return latest
+        return self.expiry.deadlines(payload, groups, len(arrived), before, owners, clock)
 
-    def _passed(self, clock: Clock) -> int:
-        by_clock = self.expiry is not None and not self.expiry.by_event_time
-        return clock.now if by_clock else clock.watermark
-
-    def _put_out(self, rows: pa.Table) -> pa.Table:
+    def put_out(self, rows: pa.Table) -> pa.Table:
+        """State rows as the user sees them."""
         columns = [one_piece(rows[f"key.{i}"]) for i in range(len(self.key))]
         if self.window:
             starts = rows[WINDOW].to_numpy()
@@ -216,17 +228,13 @@ class AggregateOperator:
         return pa.table(columns, schema=self.output)
 
     def _windowed(self, rows: pa.Table) -> pa.Table:
-        assert self.window is not None and self.time is not None
+        assert self.window is not None
+        assert self.time is not None
         moments = rows[self.time].cast(pa.int64())
         if moments.null_count:
             rows, moments = rows.filter(moments.is_valid()), moments.drop_null()
         at, starts = self.window.assign(moments.to_numpy())
         return rows.take(pa.array(at)).append_column(WINDOW, pa.array(starts))
-
-    def _times(self, rows: pa.Table) -> pa.Array:
-        if self.expiry is None or not self.expiry.by_event_time or self.time is None:
-            return pa.array(np.zeros(len(rows), np.int64))
-        return pc.divide(one_piece(rows[self.time].cast(pa.int64())), 1000).fill_null(0)
 
     def _payload(
         self,
@@ -235,10 +243,11 @@ class AggregateOperator:
         firsts: Index,
         states: pa.Table,
         records: NDArray[np.int64],
-        times: pa.Array,
     ) -> pa.Table:
-        latest = np.full(len(firsts), np.iinfo(np.int64).min)
-        np.maximum.at(latest, groups, times.to_numpy(zero_copy_only=False))
+        latest = np.zeros(len(firsts), np.int64)
+        if self.expiry is not None and self.expiry.by_event_time:
+            latest[:] = np.iinfo(np.int64).min
+            np.maximum.at(latest, groups, self.expiry.times(rows, self.time))
         first = rows.select([HASH, *self.layout.identity]).take(pa.array(firsts))
         columns = {name: one_piece(first[name]) for name in first.column_names}
         columns |= _columns(self._renamed(states))

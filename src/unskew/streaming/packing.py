@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -16,11 +18,16 @@ from unskew.streaming.ledger import Ledger
 from unskew.streaming.operators import Operator
 from unskew.streaming.slot_state import HASH, encoded
 
+if TYPE_CHECKING:
+    from pyspark import TaskContext
+
 CHUNK_ROWS, CHUNK_BYTES = 1_000_000, 128 << 20
 """A task packs this much at a time, so that its memory stays bounded."""
 
-PACKED = pa.schema([("label", pa.int32()), ("part", pa.int64()), ("payload", pa.binary())])
-SPARK_PACKED = "label int, part long, payload binary"
+PACKED = pa.schema(
+    [("label", pa.int32()), ("batch", pa.int64()), ("part", pa.int64()), ("payload", pa.binary())]
+)
+SPARK_PACKED = "label int, batch long, part long, payload binary"
 
 
 @dataclass(frozen=True)
@@ -38,12 +45,14 @@ class Packer:
     max_slots: int
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The payloads of this Spark task."""
         from pyspark import TaskContext
 
         context = TaskContext.get()
         assert context is not None
-        batch = int(context.getLocalProperty("streaming.sql.batchId") or 0)
-        turn = Ledger(self.checkpoint, self.identity).turn(batch)
+        ledger = Ledger(self.checkpoint, self.identity)
+        batch = batch_of(context, ledger)
+        turn = ledger.turn(batch)
         yield from self.pack(batches, turn, context.partitionId())
         failpoint("packed", batch)
 
@@ -52,7 +61,7 @@ class Packer:
         part = task << 32
         if task == 0:
             empty = encoded(self.operator.payload.empty_table())
-            yield self._rows(active_slots(turn), part, [empty] * len(active_slots(turn)))
+            yield self._rows(turn, active_slots(turn), part, [empty] * len(active_slots(turn)))
         for rows in _chunks(batches, self.records):
             part += 1
             packed = self.operator.pack(normal_keys(rows))
@@ -60,18 +69,25 @@ class Packer:
             order = np.argsort(slots, kind="stable")
             packed = packed.take(pa.array(order))
             found, starts = np.unique(slots[order], return_index=True)
-            ends = [*starts[1:].tolist(), len(order)]
-            payloads = [encoded(packed.slice(a, b - a)) for a, b in zip(starts.tolist(), ends, strict=True)]
-            yield self._rows(found.tolist(), part, payloads)
+            bounds = [*starts.tolist(), len(order)]
+            payloads = [encoded(packed.slice(a, b - a)) for a, b in pairwise(bounds)]
+            yield self._rows(turn, found.tolist(), part, payloads)
 
-    def _rows(self, slots: list[int], part: int, payloads: list[bytes]) -> pa.RecordBatch:
+    def _rows(self, turn: Turn, slots: list[int], part: int, payloads: list[bytes]) -> pa.RecordBatch:
         labels = slot_labels(self.max_slots)
         columns = [
             pa.array([labels[slot] for slot in slots], pa.int32()),
+            pa.array([turn.batch] * len(slots), pa.int64()),
             pa.array([part] * len(slots), pa.int64()),
             pa.array(payloads, pa.binary()),
         ]
         return pa.record_batch(columns, schema=PACKED)
+
+
+def batch_of(context: TaskContext, ledger: Ledger) -> int:
+    """The batch that a task belongs to: Spark says so, except on Spark Connect, where the callback has written it down."""
+    said = context.getLocalProperty("streaming.sql.batchId")
+    return ledger.current() if said is None else int(said)
 
 
 def active_slots(turn: Turn) -> list[int]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
+import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
@@ -13,10 +14,9 @@ from unskew.streaming.labels import slot_labels
 from unskew.streaming.ledger import Ledger
 from unskew.streaming.local_cache import LocalCache
 from unskew.streaming.operators import Clock, Operator
+from unskew.streaming.packing import batch_of
+from unskew.streaming.slot_state import WINDOW
 from unskew.streaming.slot_step import SlotStep
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 PIECES, ABOUT = "pieces", "about"
 
@@ -25,16 +25,25 @@ class SlotProcessor(StatefulProcessor):
     """Called once a slot and batch, with all payloads of the slot."""
 
     def __init__(
-        self, checkpoint: str, identity: str, operator: Operator, buckets: int, max_slots: int
+        self,
+        checkpoint: str,
+        identity: str,
+        operator: Operator,
+        buckets: int,
+        max_slots: int,
+        time: str,
     ) -> None:
         self._checkpoint = checkpoint
         self._identity = identity
         self._operator = operator
         self._buckets = buckets
         self._max_slots = max_slots
+        self._time = time
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Name the state."""
+        self._handle = handle
+        self._done: set[int] = set()
         self._store = _SparkStore(
             handle.getValueState(ABOUT, "text string, counts binary"),
             handle.getMapState(PIECES, "name string", "data binary"),
@@ -42,20 +51,41 @@ class SlotProcessor(StatefulProcessor):
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:
         """Take the payloads of a batch."""
+        came = pd.concat(list(rows)).sort_values("part", kind="stable")
+        # a task that outlives its batch still knows which one it was of
+        yield from self._step(key, list(came["payload"]), int(came["batch"].iloc[0]), timerValues)
+
+    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Any]:
+        """Take a batch without records: Spark runs one when the watermark moves, and only timers call a slot then."""
+        yield from self._step(key, [], None, timerValues)
+
+    def _step(self, key: Any, payloads: list[bytes], batch: int | None, timer_values: Any) -> Iterator[Any]:
+        slot = slot_labels(self._max_slots).index(int(key[0]))
+        if slot in self._done:
+            return  # timers fire after the records of the same batch
+        self._done.add(slot)
         context = TaskContext.get()
         assert context is not None
-        batch = int(context.getLocalProperty("streaming.sql.batchId") or 0)
-        slot = slot_labels(self._max_slots).index(int(key[0]))
-        came = pd.concat(list(rows)).sort_values("part", kind="stable")
-        clock = Clock(timerValues.getCurrentProcessingTimeInMs(), timerValues.getCurrentWatermarkInMs())
-        step = SlotStep(Ledger(self._checkpoint, self._identity), self._operator, self._buckets)
+        ledger = Ledger(self._checkpoint, self._identity)
+        if batch is None:
+            batch = batch_of(context, ledger)
+        clock = Clock(timer_values.getCurrentProcessingTimeInMs(), timer_values.getCurrentWatermarkInMs())
+        self._wind(clock)
+        step = SlotStep(ledger, self._operator, self._buckets)
         attempt = f"{context.stageId()}-{context.attemptNumber()}-{context.taskAttemptId()}"
         cache = LocalCache(f"{self._checkpoint}#{self._identity}")
         if batch % 100 == 0:
             cache.tidy()
-        out = step.run(slot, batch, list(came["payload"]), clock, attempt, self._store, cache)
+        out = step.run(slot, batch, payloads, clock, attempt, self._store, cache)
         if len(out):
             yield _frame(out)
+
+    def _wind(self, clock: Clock) -> None:
+        """Ask to be called as soon as time moves on, with records or without."""
+        if self._time == "EventTime":
+            self._handle.registerTimer(clock.watermark + 1)
+        elif self._time == "ProcessingTime":
+            self._handle.registerTimer(clock.now + 1)
 
     def close(self) -> None:
         """Nothing is held."""
@@ -87,6 +117,30 @@ class _SparkStore:
         self._pieces.removeKey((piece,))
 
 
+def flat(schema: pa.Schema) -> pa.Schema:
+    """The columns under which results travel to Spark: a window's start and end side by side."""
+    fields = []
+    for f in schema:
+        fields += _window_fields(f) if _is_window(f) else [f]
+    return pa.schema(fields)
+
+
 def _frame(out: pa.Table) -> pd.DataFrame:
     """For Spark: pandas around the Arrow columns themselves, so that no value changes on the way."""
-    return out.to_pandas(types_mapper=pd.ArrowDtype)
+    columns: list[pa.ChunkedArray] = []
+    for f, column in zip(out.schema, out.columns, strict=True):
+        columns += column.flatten() if _is_window(f) else [column]
+    table = pa.table(columns, schema=flat(out.schema)).combine_chunks()  # Spark takes one chunk a column
+    # Spark looks into nested values one by one and does not know pandas' NA there
+    frame: pd.DataFrame = table.to_pandas(
+        types_mapper=lambda t: None if pa.types.is_nested(t) else pd.ArrowDtype(t)
+    )
+    return frame
+
+
+def _is_window(f: pa.Field) -> bool:
+    return f.name == WINDOW and pa.types.is_struct(f.type) and [p.name for p in f.type] == ["start", "end"]
+
+
+def _window_fields(f: pa.Field) -> list[pa.Field]:
+    return [pa.field(f"{WINDOW}.{p.name}", p.type) for p in f.type]

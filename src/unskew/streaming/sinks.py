@@ -34,7 +34,8 @@ def built_in(name: str) -> Sink:
 def console(df: DataFrame, batch: int) -> None:
     """Print the first rows of each batch."""
     rows = df.toArrow().to_pandas()
-    print(f"-- batch {batch}: {len(rows)} rows\n{rows.head(20).to_string(index=False)}", flush=True)
+    text = f"-- batch {batch}: {len(rows)} rows\n{rows.head(20).to_string(index=False)}"
+    print(text, flush=True)  # noqa: T201 that is what it is for
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,7 @@ class Parquet:
     path: str
 
     def __call__(self, df: DataFrame, batch: int) -> None:
+        """Write the batch's folder."""
         df.write.mode("overwrite").parquet(f"{self.path.rstrip('/')}/batch={batch}")
 
 
@@ -54,6 +56,7 @@ class Memory:
     name: str
 
     def __call__(self, df: DataFrame, batch: int) -> None:
+        """Put the batch's rows in the place of those it had before."""
         import pyarrow as pa
 
         spark = df.sparkSession
@@ -74,6 +77,7 @@ class Kafka:
     topic: str
 
     def __call__(self, df: DataFrame, batch: int) -> None:
+        """Send the batch."""
         from pyspark.sql import functions as F
 
         value = F.to_json(F.struct(*df.columns)).alias("value")

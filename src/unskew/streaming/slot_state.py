@@ -188,7 +188,7 @@ class SlotState:
     def look_up(self, rows: pa.Table) -> tuple[pa.Table, Index]:
         """The live state rows of the keys in `rows`, and which of `rows` each belongs to."""
         ids, keys = np.ascontiguousarray(rows[ID].to_numpy()), self.layout.keys_of(rows)
-        left = np.arange(len(ids))
+        left = np.argsort(ids, kind="stable")  # as the runs are: random look-ups would miss the CPU's cache
         tables, owners = [], []
         for run in reversed(self._runs):
             if not len(left):
@@ -205,13 +205,12 @@ class SlotState:
         live = _flags(found[LIVE])
         return (found, owner) if live.all() else (found.filter(pa.array(live)), owner[live])
 
-    def update(self, rows: pa.Table, known: int | None = None) -> None:
-        """Put rows in force, one a key. `known`: how many of the keys had a state row, if the caller looked."""
+    def update(self, rows: pa.Table, before: pa.Table | None = None) -> None:
+        """Put rows in force, one a key. `before`: the live rows of these keys, if the caller looked them up."""
         if not len(rows):
             return
-        if known is None or known < len(rows):
-            self._count(rows, +1)
-            self._count(self.look_up(rows)[0], -1)
+        self._count(rows, +1)
+        self._count(self.look_up(rows)[0] if before is None else before, -1)
         self._runs.append(self._sorted(rows))
 
     def remove(self, rows: pa.Table) -> None:
@@ -278,23 +277,22 @@ class SlotState:
         return pa.table(columns, schema=self.layout.schema)
 
     def _merge(self) -> None:
-        while len(self._runs) > 1 and len(self._runs[-2]) <= 2 * len(self._runs[-1]):
-            newer, older = self._runs.pop(), self._runs.pop()
-            stale = older.find(newer.ids, newer.keys)
-            keep = np.ones(len(older), np.bool_)
-            keep[stale[stale >= 0]] = False
-            both = pa.concat_tables([older.table.filter(pa.array(keep)), newer.table])
-            if not self._runs:
-                both = both.filter(both[LIVE])  # nothing older is left that a dead row would hide
-            self._gone += [older, newer]
-            self._runs.append(self._sorted(both))
-
-
-def merged(layout: Layout, tables: Sequence[pa.Table]) -> pa.Table:
-    """One row a key out of several tables of rows; the newest table is last."""
-    rows = pa.concat_tables(reversed(tables)) if tables else layout.schema.empty_table()
-    _, firsts = groups_of(rows[ID].to_numpy(), layout.keys_of(rows))
-    return rows.take(pa.array(firsts))
+        """One run out of all that came since the last save and of every older one that is not much longer."""
+        start, length = len(self._runs), 0
+        while start and (self._runs[start - 1].name is None or len(self._runs[start - 1]) <= 2 * length):
+            start -= 1
+            length += len(self._runs[start])
+        several = self._runs[start:]
+        if len(several) < 2:
+            return
+        rows = pa.concat_tables([run.table for run in reversed(several)])
+        ids = np.concatenate([run.ids for run in reversed(several)])
+        order = np.argsort(ids, kind="stable")  # so the newest row of an id comes first
+        keep = _newest(ids[order], rows, order, self.layout)
+        if start == 0:
+            keep &= _flags(rows[LIVE])[order]  # nothing older is left that a dead row would hide
+        self._gone += several
+        self._runs[start:] = [_Run(rows.take(pa.array(order[keep])).combine_chunks(), self.layout)]
 
 
 def encoded(table: pa.Table) -> bytes:
@@ -302,7 +300,7 @@ def encoded(table: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema, options=_LZ4) as writer:
         writer.write_table(table)
-    return sink.getvalue().to_pybytes()
+    return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
 
 
 def decoded(data: bytes) -> pa.Table:
@@ -317,6 +315,20 @@ def one_piece(column: pa.ChunkedArray) -> pa.Array:
         return column.chunk(0)
     combined = column.combine_chunks()
     return combined if isinstance(combined, pa.Array) else pa.concat_arrays(combined.chunks)
+
+
+def _newest(ids: Hashes, rows: pa.Table, order: Index, layout: Layout) -> Mask:
+    """Which of the rows, taken in `order`, is the first of its key; `ids` are theirs in that order."""
+    again = np.zeros(len(ids), np.bool_)
+    again[1:] = ids[1:] == ids[:-1]
+    keep = ~again
+    shared = again.copy()
+    shared[:-1] |= again[1:]
+    at = np.flatnonzero(shared)
+    if len(at):
+        asked = rows.select([ID, *layout.identity]).take(pa.array(order[at]))
+        keep[at[groups_of(ids[at], layout.keys_of(asked))[1]]] = True
+    return keep
 
 
 def _flags(column: pa.ChunkedArray) -> Mask:

@@ -57,7 +57,8 @@ class SlotStep:
         watch.lap("import")
 
         # 2. and 3. handle the records, expire
-        payload = pa.concat_tables([decoded(p) for p in payloads]).combine_chunks()
+        empty = self.operator.payload.empty_table()
+        payload = pa.concat_tables([empty, *(decoded(p) for p in payloads)]).combine_chunks()
         out, late = self.operator.step(payload, state, clock)
         failpoint("handled", batch)
         watch.lap("handle")

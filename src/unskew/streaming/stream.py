@@ -13,6 +13,7 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.utils import is_remote
 
 from unskew.core.hashing import HASH_NAME
 from unskew.core.planners import NAMES, SPLITTING
@@ -30,9 +31,11 @@ from unskew.streaming.ledger import Ledger
 from unskew.streaming.lock import Lock
 from unskew.streaming.operators import AggregateOperator, Expiry, Operator, Window
 from unskew.streaming.packing import SPARK_PACKED, Packer
-from unskew.streaming.processor import SlotProcessor
+from unskew.streaming.processor import SlotProcessor, flat
 from unskew.streaming.query import LiveQuery
+from unskew.streaming.reading import described
 from unskew.streaming.sinks import built_in
+from unskew.streaming.slot_state import WINDOW
 from unskew.streaming.updating import UpdateOperator
 
 if TYPE_CHECKING:
@@ -161,9 +164,9 @@ class Stream:
     ) -> Operation:
         """As `update`, but called once a key: `fn(key, rows, state)`.
 
-        `key` is a tuple, `rows` the key's records as a DataFrame, `state` a dict or None. It returns `(out, state)`:
-        `out` is a DataFrame, a list of dicts, a dict or None; `state` a dict, or None to drop it. Convenient, and slower
-        than `update`: one call a key.
+        `key` is a tuple, `rows` the key's records as a DataFrame, `state` a dict or None. It returns `(out,
+        state)`: `out` is a DataFrame, a list of dicts, a dict or None; `state` a dict, or None to drop it.
+        Convenient, and slower than `update`: one call a key.
         """
         return self._updating(fn, output, state, ttl, expired, each=True)
 
@@ -234,12 +237,13 @@ class Operation:
     ) -> LiveQuery:
         """Start the query; returns a StreamingQuery with two more methods, `scale` and `journal`.
 
-        `sink` is a function of (DataFrame, batch id), or "console", "memory:NAME" or "parquet:PATH"; after a crash it may see
-        a batch id again and must then replace what it wrote for it. A function that runs several Spark actions
-        on the batch should say `persist=True`, or the operator runs once for each. `slots` is how
-        many slots to begin with (default: one a core), `max_slots` the most there can ever be (default: twice that). `policy=None`
-        keeps the table fixed. `budget` spreads a migration over batches (`Budget.fluid()`,
-        `Budget.batched(0.1)`), `scaling` changes N by a rule (`LoadRange`, `Utilisation`). `trigger` is what
+        `sink` is a function of (DataFrame, batch id), or "console", "memory:NAME" or "parquet:PATH"; after a
+        crash it may see a batch id again and must then replace what it wrote for it. A function that runs
+        several Spark actions on the batch should say `persist=True`, or the operator runs once for each.
+        `slots` is how many slots to begin with (default: one a core), `max_slots` the most there can ever be
+        (default: as many; each costs a little every batch, also while it is not used). `policy=None` keeps
+        the table fixed. `budget` spreads a migration over batches (`Budget.fluid()`, `Budget.batched(0.1)`),
+        `scaling` changes N by a rule (`LoadRange`, `Utilisation`). `trigger` is what
         `DataStreamWriter.trigger` takes, as a dict, or "availableNow", or an interval like "10 seconds".
         `options` are the planner's own.
 
@@ -247,7 +251,7 @@ class Operation:
         """
         events = self.stream.events
         slots = slots or cores_of(events) or 4
-        most = max_slots if max_slots is not None else 2 * slots
+        most = max_slots if max_slots is not None else slots
         check_slots(slots, buckets)
         check_slots(most, buckets)
         if most < slots:
@@ -267,6 +271,7 @@ class Operation:
             scaling=scaling,
             max_slots=most,
             persist=persist,
+            remote=is_remote(),
             budget=budget or Budget.sudden(),
         )
         if not isinstance(policy, str):
@@ -312,7 +317,9 @@ class Operation:
             ledger = Ledger(checkpoint, identity)
             table = RoutingTable.hashed(slots, buckets, self.stream.keys.type).with_version(1)
             ledger.publish(first_turn(table))
-            ledger.write_operator({**about, "max_slots": most, "identity": identity})
+            ledger.write_operator(
+                {**about, "max_slots": most, "identity": identity, "described": described(self.operator)}
+            )
             return ledger, most
         for name, value in about.items():
             if before.get(name) != value:
@@ -359,12 +366,17 @@ class Operation:
             mode = "EventTime"
         elif operator.layout.expires:
             mode = "ProcessingTime"
-        return packed.groupBy(F.col("label")).transformWithStateInPandas(
-            SlotProcessor(checkpoint, identity, operator, buckets, most),
-            outputStructType=self.schema,
+        travels = from_arrow_schema(flat(operator.output))
+        out = packed.groupBy(F.col("label")).transformWithStateInPandas(
+            SlotProcessor(checkpoint, identity, operator, buckets, most, mode),
+            outputStructType=travels,
             outputMode="Update",
             timeMode=mode,
         )
+        if len(travels) == len(self.schema):
+            return out
+        window = F.struct(column("window.start").alias("start"), column("window.end").alias("end"))
+        return out.select(*(window.alias(n) if n == WINDOW else column(n) for n in self.schema.names))
 
 
 def duration(text: str, what: str) -> int:
@@ -373,7 +385,7 @@ def duration(text: str, what: str) -> int:
         found = pd.Timedelta(text)
     except (ValueError, TypeError) as error:
         raise ValueError(f"{what} is a length of time like '10 minutes', not {text!r}") from error
-    if found is pd.NaT or found <= pd.Timedelta(0):
+    if pd.isna(found) or found <= pd.Timedelta(0):
         raise ValueError(f"{what} is a length of time above 0, not {text!r}")
     return int(found.value // 1000)
 

@@ -12,7 +12,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from unskew.streaming.identity import groups_of
+from unskew.streaming.identity import Index, groups_of
 from unskew.streaming.operators import RECORDS, TIME, Clock, Expiry
 from unskew.streaming.slot_state import DEADLINE, HASH, Layout, SlotState, one_piece
 
@@ -62,15 +62,16 @@ class UpdateOperator:
         ones = pa.array(np.ones(len(rows), np.int64))
         columns = [rows[HASH], *(rows[f"key.{i}"] for i in range(len(self.key)))]
         columns += [rows[f.name] for f in self.records]
-        return pa.table([*columns, self._times(rows), ones], schema=self.payload)
+        times = np.zeros(len(rows), np.int64) if self.expiry is None else self.expiry.times(rows, self.time)
+        return pa.table([*columns, pa.array(times), ones], schema=self.payload)
 
     def step(self, payload: pa.Table, state: SlotState, clock: Clock) -> tuple[pa.Table, int]:
         """Call the function, keep the states it gives back, put out what it puts out."""
         outs = []
         if len(payload):
             outs.append(self._handle(payload, state, clock))
-        if self.expiry is not None:
-            due = state.due(clock.watermark if self.expiry.by_event_time else clock.now)
+        if self.expiry is not None and self.expiry.passed(clock) >= 0:
+            due = state.due(self.expiry.passed(clock))
             state.remove(due)
             if self.expired is not None and len(due):
                 outs.append(self._checked(self.expired(self._states(due)), "expired"))
@@ -87,56 +88,54 @@ class UpdateOperator:
         known = before.select(self.layout.values).take(pa.array(place, mask=place < 0))
         columns = {n: asked[n] for n in [HASH, *self.layout.identity]}
         values = dict(zip(known.column_names, known.columns, strict=True))
-        states = self._states(self.layout.rows({**columns, **values}, len(firsts)))
+        states = self.layout.rows({**columns, **values}, len(firsts))
         rows = _frame(
             payload.select([f"in.{n}" for n in self.records.names]).rename_columns(self.records.names)
         )
         rows.index = pd.Index(groups)
-        out, new = self._called(rows, states, place >= 0)
-        kept = np.asarray(new.index, dtype=np.int64)
-        if len(set(kept.tolist())) < len(kept) or not set(kept.tolist()) <= set(range(len(firsts))):
-            raise UpdateError(
-                "the states that the function returned have other rows than those it was given: keep their index"
-            )
-        made = _table(new, self.state, "states")
+        out, made, kept = self._each(rows, states, place >= 0) if self.each else self._called(rows, states)
         columns = {n: asked[n].take(pa.array(kept)) for n in columns}
         columns |= dict(zip(self.layout.values, made.columns, strict=True))
         if self.expiry is not None:
-            deadlines = self._deadlines(payload, groups, len(firsts), before, owners, clock)
+            deadlines = self.expiry.deadlines(payload, groups, len(firsts), before, owners, clock)
             columns[DEADLINE] = pa.array(deadlines[kept])
-        state.update(self.layout.rows(columns, len(kept)))
         dropped = np.ones(len(firsts), np.bool_)
         dropped[kept] = False
-        state.remove(before.filter(pa.array(dropped[owners])))
+        gone = pa.array(dropped[owners])
+        state.update(self.layout.rows(columns, len(kept)), before.filter(pc.invert(gone)))
+        state.remove(before.filter(gone))
         return out
 
-    def _called(
-        self, rows: pd.DataFrame, states: pd.DataFrame, known: np.ndarray[Any, Any]
-    ) -> tuple[pa.Table, pd.DataFrame]:
-        if self.each:
-            return self._each(rows, states, known)
+    def _called(self, rows: pd.DataFrame, known: pa.Table) -> tuple[pa.Table, pa.Table, Index]:
+        """What the function puts out, the states it gives back, and which of the keys these belong to."""
+        states = self._states(known)
         try:
             result = self.fn(rows, states.copy())
         except Exception as error:
             raise UpdateError(f"{self._culprit(rows, states)}: {error!r}") from error
         if not isinstance(result, tuple) or len(result) != 2 or not isinstance(result[1], pd.DataFrame):
             raise UpdateError(f"the function must return (out, states), not {type(result).__name__}")
-        return self._checked(result[0], "out"), result[1]
+        out, new = result
+        if not new.index.is_unique or not new.index.isin(states.index).all():
+            raise UpdateError(
+                "the states that the function returned have other rows than those it was given: keep their index"
+            )
+        return self._checked(out, "out"), _table(new, self.state, "states"), new.index.to_numpy(np.int64)
 
     def _each(
-        self, rows: pd.DataFrame, states: pd.DataFrame, known: np.ndarray[Any, Any]
-    ) -> tuple[pa.Table, pd.DataFrame]:
-        names = list(self.key.names)
-        keys = list(states[names].itertuples(index=False, name=None))
-        before = states[list(self.state.names)].to_dict("records")
+        self, rows: pd.DataFrame, known: pa.Table, seen: np.ndarray[Any, Any]
+    ) -> tuple[pa.Table, pa.Table, Index]:
+        """The same, key by key; `seen` says which keys have a state."""
+        keys = list(zip(*(known[name].to_pylist() for name in self.layout.identity), strict=True))
+        before = known.select(self.layout.values).rename_columns(self.state.names).to_pylist()
         outs, new, kept = [], [], []
         order = np.argsort(rows.index.to_numpy(), kind="stable")
         ordered, place = rows.iloc[order], rows.index.to_numpy()[order]
-        starts = np.searchsorted(place, np.arange(len(states) + 1))
+        starts = np.searchsorted(place, np.arange(len(keys) + 1))
         for i, key in enumerate(keys):
             own = ordered.iloc[starts[i] : starts[i + 1]].reset_index(drop=True)
             try:
-                out, after = self.fn(key, own, dict(before[i]) if known[i] else None)
+                out, after = self.fn(key, own, before[i] if seen[i] else None)
                 if out is not None:
                     outs.append(self._checked(out, "out"))
             except Exception as error:
@@ -144,10 +143,8 @@ class UpdateOperator:
             if after is not None:
                 new.append(after)
                 kept.append(i)
-        table = pa.Table.from_pylist(new, schema=self.state)
-        frame = table.to_pandas(types_mapper=pd.ArrowDtype)
-        frame.index = pd.Index(kept, dtype=np.int64)
-        return pa.concat_tables(outs) if outs else self.output.empty_table(), frame
+        out = pa.concat_tables(outs) if outs else self.output.empty_table()
+        return out, _listed(new, self.state, "states"), np.array(kept, np.int64)
 
     def _culprit(self, rows: pd.DataFrame, states: pd.DataFrame) -> str:
         """Which key makes the function fail: the keys are halved until one alone does."""
@@ -160,7 +157,7 @@ class UpdateOperator:
                 own_rows = chosen.set_axis(pd.Index(np.searchsorted(part, chosen.index.to_numpy())))
                 try:
                     self.fn(own_rows, own)
-                except Exception:
+                except Exception:  # noqa: BLE001 whatever it is, it is why we are here
                     left = part
                     break
             else:
@@ -171,7 +168,7 @@ class UpdateOperator:
     def _states(self, rows: pa.Table) -> pd.DataFrame:
         chosen = rows.select([*self.layout.identity, *self.layout.values])
         named = chosen.rename_columns([*self.key.names, *self.state.names])
-        return named.to_pandas(types_mapper=_WHOLE.get)
+        return named.to_pandas(types_mapper=_WHOLE.get)  # type: ignore[no-any-return]
 
     def _checked(self, out: Any, what: str) -> pa.Table:
         if isinstance(out, dict):
@@ -179,36 +176,14 @@ class UpdateOperator:
         if out is None:
             return self.output.empty_table()
         if isinstance(out, list):
-            return pa.Table.from_pylist(out, schema=self.output)
+            return _listed(out, self.output, what)
         return _table(out, self.output, what)
-
-    def _deadlines(
-        self,
-        payload: pa.Table,
-        groups: np.ndarray[Any, Any],
-        size: int,
-        before: pa.Table,
-        owners: np.ndarray[Any, Any],
-        clock: Clock,
-    ) -> np.ndarray[Any, Any]:
-        assert self.expiry is not None
-        if not self.expiry.by_event_time:
-            return np.full(size, clock.now + self.expiry.idle)
-        latest = np.full(size, np.iinfo(np.int64).min)
-        np.maximum.at(latest, groups, payload[TIME].to_numpy())
-        latest += self.expiry.idle
-        np.maximum.at(latest, owners, before[DEADLINE].to_numpy())
-        return latest
-
-    def _times(self, rows: pa.Table) -> pa.Array:
-        if self.expiry is None or not self.expiry.by_event_time or self.time is None:
-            return pa.array(np.zeros(len(rows), np.int64))
-        return pc.divide(one_piece(rows[self.time].cast(pa.int64())), 1000).fill_null(0)
 
 
 def _frame(table: pa.Table) -> pd.DataFrame:
     """As pandas, whole numbers as such also where some are missing."""
-    return table.to_pandas(types_mapper=lambda t: _WHOLE.get(t) if _has_nulls(table, t) else None)
+    whole = {t: dtype for t, dtype in _WHOLE.items() if _has_nulls(table, t)}
+    return table.to_pandas(types_mapper=whole.get)  # type: ignore[no-any-return]
 
 
 def _has_nulls(table: pa.Table, t: pa.DataType) -> bool:
@@ -227,6 +202,24 @@ def _table(frame: Any, schema: pa.Schema, what: str) -> pa.Table:
         return pa.Table.from_pandas(frame[schema.names], schema=schema, preserve_index=False)
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         raise UpdateError(f"{what} does not fit its schema: {error}") from error
+
+
+def _listed(rows: list[Any], schema: pa.Schema, what: str) -> pa.Table:
+    wrong = next((row for row in rows if not isinstance(row, dict)), None)
+    if wrong is not None:
+        raise UpdateError(f"{what} must be dicts, not {type(wrong).__name__}")
+    try:
+        columns = [_column([row.get(f.name) for row in rows], f.type) for f in schema]
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
+        raise UpdateError(f"{what} do not fit their schema: {error}") from error
+    return pa.table(columns, schema=schema)
+
+
+def _column(values: list[Any], t: pa.DataType) -> pa.Array:
+    """What pandas has for a missing value is null, but NaN among floats is a number of its own."""
+    if pa.types.is_floating(t):
+        return pa.array([None if value is pd.NA else value for value in values], t)
+    return pa.array(values, t, from_pandas=True)
 
 
 def _shown(key: tuple[Any, ...]) -> str:

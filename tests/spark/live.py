@@ -1,0 +1,103 @@
+"""Live queries for tests: input a file a batch, output read back by batch, and a plain replay to hold against it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+
+Rows = list[dict[str, Any]]
+
+
+@dataclass
+class Live:
+    """One stream of files, one checkpoint, one folder of output."""
+
+    spark: SparkSession
+    root: Path
+    schema: str
+
+    def __post_init__(self) -> None:
+        self.source.mkdir(exist_ok=True)
+
+    @property
+    def source(self) -> Path:
+        return self.root / "in"
+
+    @property
+    def checkpoint(self) -> str:
+        return str(self.root / "checkpoint")
+
+    def add(self, *batches: pa.Table) -> None:
+        """A file for each batch to come."""
+        for table in batches:
+            number = len(list(self.source.iterdir()))
+            path = self.source / f"{number:05d}.parquet"
+            pq.write_table(table, path)
+            os.utime(path, (1e9 + number, 1e9 + number))  # Spark takes files by age
+
+    def events(self) -> DataFrame:
+        reader = self.spark.readStream.schema(self.schema).option("maxFilesPerTrigger", 1)
+        return reader.parquet(str(self.source))
+
+    def run(self, operation: Any, **options: Any) -> Any:
+        """Handle what is there, and stop."""
+        given: dict[str, Any] = {
+            "checkpoint": self.checkpoint,
+            "slots": 3,
+            "trigger": "availableNow",
+            "buckets": 64,
+        }
+        given |= options
+        query = operation.start(f"parquet:{self.root / 'out'}", **given)
+        query.awaitTermination()
+        return query
+
+    def output(self, batch: int) -> Rows:
+        """What a batch put out."""
+        folder = self.root / "out" / f"batch={batch}"
+        found: Rows = []
+        for file in sorted(folder.glob("*.parquet")):
+            found += pq.ParquetFile(file).read().to_pylist()
+        return found
+
+    def outputs(self) -> dict[int, Rows]:
+        folder = self.root / "out"
+        batches = sorted(int(f.name.partition("=")[2]) for f in folder.glob("batch=*"))
+        return {batch: self.output(batch) for batch in batches}
+
+
+def counted(tables: list[pa.Table], key: Callable[[dict[str, Any]], Any]) -> list[dict[Any, tuple[int, int]]]:
+    """For each batch the keys it touches, with their count and total so far: what a single thread would make of it."""
+    totals: dict[Any, tuple[int, int]] = {}
+    seen = []
+    for table in tables:
+        touched = {}
+        for row in table.to_pylist():
+            n, total = totals.get(key(row), (0, 0))
+            totals[key(row)] = touched[key(row)] = (n + 1, total + row["v"])
+        seen.append(touched)
+    return seen
+
+
+def drifting(
+    batches: int, rows: int, keys: int, exponent: float, change: int, seed: int = 0
+) -> list[pa.Table]:
+    """Zipf batches whose hot keys change every `change` batches."""
+    random = np.random.default_rng(seed)
+    shares = np.cumsum(1 / np.arange(1, keys + 1) ** exponent)
+    tables = []
+    names = np.arange(keys)
+    for batch in range(batches):
+        if batch % change == 0:
+            names = random.permutation(keys)
+        drawn = names[np.searchsorted(shares / shares[-1], random.random(rows))]
+        tables.append(pa.table({"k": [f"key-{d}" for d in drawn], "v": random.integers(0, 9, rows)}))
+    return tables
