@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -21,7 +22,7 @@ from unskew.core.routing import RoutingTable
 from unskew.core.scaling import Scaling, Usage
 from unskew.core.transition import Budget
 from unskew.streaming.failpoints import failpoint
-from unskew.streaming.ledger import Ledger, Report
+from unskew.streaming.ledger import Ledger, LedgerError, Report
 from unskew.streaming.operators import RECORDS
 from unskew.streaming.packing import active_slots
 from unskew.streaming.slot_state import HASH
@@ -126,7 +127,8 @@ class Controller:
     def _remember(self, batch: int, reports: Sequence[Report], wall: float) -> None:
         if not self.recent:
             for earlier in range(max(0, batch - 3), batch):
-                self._keep(earlier, self.ledger.reports(earlier), 0.0)
+                with contextlib.suppress(LedgerError):  # figures only: what they led to is in the turns
+                    self._keep(earlier, self.ledger.reports(earlier), 0.0)
         self._keep(batch, reports, wall)
         moved = sum(e.rows for r in reports for e in r.ack.exported or ())
         if moved >= 1000:
@@ -191,9 +193,9 @@ class Controller:
     def _since_switch(self, turn: Turn) -> int | None:
         if turn.target is not None:
             return 0
-        moved = [
-            line["batch"] for line in self.ledger.lines(max(0, turn.batch - 50)) if line["moved"]["rows"]
-        ]
+        lines = self.ledger.lines(max(0, turn.batch - 50))
+        # a line of a damaged journal may lack anything
+        moved = [line["batch"] for line in lines if (line.get("moved") or {}).get("rows")]
         return turn.batch - moved[-1] if moved else None
 
     def _line(

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 NAMES = (
+    "begun",  # a new checkpoint says what its operator is, but has no turn yet
     "packed",  # a map task has packed its records
     "imported",  # a slot has read its handoffs, nothing is stored yet
     "handled",  # a slot has handled its records
@@ -24,8 +25,11 @@ NAMES = (
 
 VARIABLE = "UNSKEW_FAILPOINT"
 """`name@batch=what`, several joined by commas; `what` is kill (the process `UNSKEW_VICTIM`, by SIGKILL), die
-(this process), raise, or full (as if the disk were). Each happens once: the folder `UNSKEW_FAILED` remembers
-it across restarts."""
+(this process), executor (the JVM that this Python worker serves), raise, full (as if the disk were), or dawdle
+(take long, then go on). Each happens once: the folder `UNSKEW_FAILED` remembers it across restarts."""
+
+DAWDLE = 4.0
+"""Seconds."""
 
 
 def failpoint(name: str, batch: int) -> None:
@@ -51,6 +55,13 @@ def _fail(what: str, where: str) -> None:
     if what == "kill":
         os.kill(int(os.environ["UNSKEW_VICTIM"]), signal.SIGKILL)
         time.sleep(60)  # it dies, and this process with it
+    if what == "executor":  # parent of the daemon that forked this worker
+        daemon = Path(f"/proc/{os.getppid()}/stat").read_text()
+        os.kill(int(daemon.rpartition(")")[2].split()[1]), signal.SIGKILL)
+        time.sleep(60)
+    if what == "dawdle":
+        time.sleep(DAWDLE)
+        return
     if what == "die":
         os.kill(os.getpid(), signal.SIGKILL)
     if what == "full":

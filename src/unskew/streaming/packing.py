@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -85,7 +85,7 @@ class Packer:
 
 
 def batch_of(context: TaskContext, ledger: Ledger) -> int:
-    """The batch that a task belongs to: Spark says so, except on Spark Connect, where the callback has written it down."""
+    """The batch that a task belongs to: Spark says so, but on Connect only the callback, which wrote it down."""
     said = context.getLocalProperty("streaming.sql.batchId")
     return ledger.current() if said is None else int(said)
 

@@ -55,7 +55,7 @@ class SlotProcessor(StatefulProcessor):
         # a task that outlives its batch still knows which one it was of
         yield from self._step(key, list(came["payload"]), int(came["batch"].iloc[0]), timerValues)
 
-    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Any]:
+    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Any]:  # noqa: ARG002 Spark names it
         """Take a batch without records: Spark runs one when the watermark moves, and only timers call a slot then."""
         yield from self._step(key, [], None, timerValues)
 

@@ -181,7 +181,7 @@ class _Pieces:
 
 
 class _NoCache:
-    def get(self, run: str) -> None:
+    def get(self, run: str) -> None:  # noqa: ARG002 it keeps nothing
         return None
 
     def put(self, run: str, table: pa.Table) -> None:

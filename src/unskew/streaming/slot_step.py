@@ -82,6 +82,8 @@ class SlotStep:
         watch.lap("store")
 
         # 6. acknowledge
+        loads = reported(Loads.of(payload, len(self.operator.layout.key)).rows, state.state_rows)
+        watch.lap("report")
         figures: dict[str, Any] = {
             "records": int(payload[RECORDS].to_numpy().sum()),
             "late": late,
@@ -92,7 +94,6 @@ class SlotStep:
             "seconds": watch.seconds,
         }
         ack = Acknowledgement(slot, batch, batch, exported)
-        loads = reported(Loads.of(payload, len(self.operator.layout.key)).rows, state.state_rows)
         self.ledger.write_report(Report(ack, loads, figures))
         failpoint("acknowledged", batch)
         return out

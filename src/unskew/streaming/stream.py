@@ -27,6 +27,7 @@ from unskew.spark.keys import Key, KeyColumns, column, field, key_columns
 from unskew.spark.planned import cores_of
 from unskew.streaming.aggregation import Aggregate, Aggregation
 from unskew.streaming.controller import Controller, Settings, Sink
+from unskew.streaming.failpoints import failpoint
 from unskew.streaming.ledger import Ledger
 from unskew.streaming.lock import Lock
 from unskew.streaming.operators import AggregateOperator, Expiry, Operator, Window
@@ -308,26 +309,29 @@ class Operation:
         about = self._about(buckets)
         ledger = Ledger(checkpoint)
         before = ledger.operator()
+        turns, offsets = ledger.folder.names("turns"), ledger.folder.names("../offsets")
         if before is None:
-            if ledger.folder.names("turns") or Ledger(checkpoint).folder.names("../offsets"):
+            if turns:
+                raise ValueError(f"{ledger.folder.address}/operator is missing: restore it")
+            if offsets:
                 raise ValueError(
                     f"{checkpoint} was begun by another query, not by unskew.stream: choose a new checkpoint"
                 )
             identity = uuid.uuid4().hex
-            ledger = Ledger(checkpoint, identity)
-            table = RoutingTable.hashed(slots, buckets, self.stream.keys.type).with_version(1)
-            ledger.publish(first_turn(table))
-            ledger.write_operator(
-                {**about, "max_slots": most, "identity": identity, "described": described(self.operator)}
-            )
-            return ledger, most
+            before = {**about, "max_slots": most, "identity": identity, "described": described(self.operator)}
+            ledger.write_operator(before)
+            failpoint("begun", 0)
         for name, value in about.items():
             if before.get(name) != value:
                 raise ValueError(
                     f"the {name} of this operator is {value}, but {checkpoint} was begun with {before.get(name)}: "
                     "start with what it was, or on a new checkpoint"
                 )
-        return Ledger(checkpoint, before["identity"]), before["max_slots"]
+        ledger = Ledger(checkpoint, before["identity"])
+        if not turns and not offsets:  # new, or its first driver died right after it wrote down the operator
+            table = RoutingTable.hashed(slots, buckets, self.stream.keys.type).with_version(1)
+            ledger.publish(first_turn(table))
+        return ledger, before["max_slots"]
 
     def _about(self, buckets: int) -> dict[str, Any]:
         layout = self.operator.layout
