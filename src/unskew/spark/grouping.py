@@ -10,10 +10,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 from unskew.core.planning import make_table
-from unskew.spark.keys import KeyColumns, column, free_name, key_columns
+from unskew.spark.group_apply import Settings, in_arrow, in_pandas
+from unskew.spark.keys import KeyColumns, column, field, free_name, key_columns
 from unskew.spark.measure import Sample
 from unskew.spark.plan import Plan
 from unskew.spark.planned import Options, plan_for, steps_aside
@@ -195,7 +196,35 @@ class Grouped:
             self._check_partial(plain)
         plan = self.plan if merge is None else self._split_plan()
         if plan is None:
-            return plain if merge is None else self._merged(plain, method, merge, schema)
+            result = plain
+        elif self._takes_whole_groups(func):
+            result = self._apply_by_partition(plan, method, func, schema, plain)
+        else:
+            result = self._apply_by_group(plan, method, func, schema)
+        return result if merge is None else self._merged(result, method, merge, schema)
+
+    def _takes_whole_groups(self, func: Callable[..., Any]) -> bool:
+        """Whether `group_apply` can call the function: not one on parts of a group, and not on another Spark.
+
+        It converts with PySpark's internal code, which the workers of another version may not have.
+        """
+        return self.df.sparkSession.version.startswith("4.3.") and "Iterator" not in _hints(func)
+
+    def _apply_by_partition(
+        self, plan: Plan, method: str, func: Callable[..., Any], schema: StructType | str, plain: DataFrame
+    ) -> DataFrame:
+        """One stream a partition. `plain` is the same as Spark would do it; its schema is the one asked for."""
+        apply = in_pandas if method == "applyInPandas" else in_arrow
+        keys = [self.df.columns.index(field(self.df, name).name) for name in self.keys.names]
+        settings = Settings.of(self.df.sparkSession.conf.get)
+        shuffled = self.df.repartitionById(plan.slots, slot_column(plan.table, self.keys.hash()))
+        ordered = shuffled.sortWithinPartitions(*self.keys.columns())
+        return ordered.mapInArrow(apply(func, _arguments(func), keys, plain.schema, settings), schema)
+
+    def _apply_by_group(
+        self, plan: Plan, method: str, func: Callable[..., Any], schema: StructType | str
+    ) -> DataFrame:
+        """One stream a group, by PySpark's own method."""
         name = free_name("__slot", self.df.columns)
         if plan.table.is_split:
             # a split key's slot is drawn once, into a column: an expression would be drawn anew after the shuffle
@@ -203,8 +232,8 @@ class Grouped:
             func = _without_column(func, 1, name)
         else:
             grouped = self._on_slots(plan, name)
-        result = getattr(grouped, method)(_without_slot(func, 1), schema)
-        return result if merge is None else self._merged(result, method, merge, schema)
+        result: DataFrame = getattr(grouped, method)(_without_slot(func, 1), schema)
+        return result
 
     def _on_slot_column(self, plan: Plan, name: str) -> GroupedData:
         """As `_on_slots`, with the slot as a column called `name`, which the user's function must not see."""
@@ -325,6 +354,18 @@ def _like(func: Callable[..., Any], inner: Callable[..., Any]) -> Callable[..., 
     if arguments == 2:
         return functools.wraps(func)(lambda a, b: inner(a, b))
     return functools.wraps(func)(lambda a, b, c: inner(a, b, c))
+
+
+def _hints(func: Callable[..., Any]) -> str:
+    """The types of the function's arguments and result, as text."""
+    written = inspect.getfullargspec(func).annotations
+    try:
+        return f"{written} {get_type_hints(func)}"
+    except (
+        NameError,
+        TypeError,
+    ):  # a name that is not known here, a callable object: PySpark goes by the text, too
+        return str(written)
 
 
 def _arguments(func: Callable[..., Any]) -> int:
