@@ -40,7 +40,7 @@ format: $(STAMP) ## Format the code and apply safe fixes
 	$(BIN)/ruff format .
 
 .PHONY: bench
-bench: bench-core bench-batch ## Run every benchmark
+bench: bench-core bench-batch bench-stream ## Run every benchmark
 
 .PHONY: bench-core
 bench-core: $(STAMP) ## Measure the core against its bars; non-zero exit if one falls short
@@ -49,6 +49,10 @@ bench-core: $(STAMP) ## Measure the core against its bars; non-zero exit if one 
 .PHONY: bench-batch
 bench-batch: $(STAMP) ## Measure the batch operators against stock Spark (long)
 	$(WITH_JAVA) $(BIN)/python -m benchmarks.batch
+
+.PHONY: bench-stream
+bench-stream: $(STAMP) ## Measure the live operator against Spark's own stateful ones (long)
+	$(WITH_JAVA) $(BIN)/python -m benchmarks.stream
 
 .PHONY: venv
 venv: $(STAMP) ## Create or refresh .venv

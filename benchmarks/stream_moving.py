@@ -1,0 +1,112 @@
+"""What moving state costs a batch, and whether time stays flat however long a query runs."""
+
+from __future__ import annotations
+
+import shutil
+import statistics
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import unskew
+from benchmarks.bars import Bar
+from benchmarks.stream import save
+from benchmarks.stream_spark import Input, native, run_spark, run_unskew, same, seconds, session
+from unskew.core.policy import Decision, Policy
+
+
+@dataclass(frozen=True)
+class Always(Policy):
+    """Switches whenever the planner has another table: for measuring what a migration costs."""
+
+    def decide(self, *_: Any, **__: Any) -> Decision:
+        """Yes."""
+        return Decision(True, "to measure what moving costs")
+
+
+def moving() -> None:
+    """1M keys of state, 50k touched a batch: batches that move a part of it against batches that do not."""
+    spark = session("local[2]")
+    random = np.random.default_rng(2)
+    source = Input()
+    keys = 1_000_000
+    source.add(random.permutation(keys))
+    for _ in range(24):
+        source.add(random.integers(0, keys, 50_000))
+    _, theirs = run_spark(spark, source, "native", native)
+    found: dict[str, Any] = {}
+    run_unskew(spark, source, "warm", slots=4, policy=None)
+    progress, ours, _ = run_unskew(spark, source, "fixed", slots=4, policy=None)
+    assert same(ours, theirs)
+    still = seconds(progress, 6)
+    for name, budget in (
+        ("a tenth", unskew.Budget.batched(0.1)),
+        ("a fiftieth", unskew.Budget.batched(0.02)),
+    ):
+        # a planner that hashes anew has its table far away, so every batch has its share to move
+        options = {"planner": "universal", "policy": Always(), "budget": budget}
+        progress, ours, lines = run_unskew(spark, source, name, slots=4, **options)
+        assert same(ours, theirs)
+        moved = {line["batch"]: line["moved"]["rows"] for line in lines}
+        busy = [p["batchDuration"] / 1e3 for p in progress[6:] if moved[p["batchId"]] > 0]
+        found[name] = {
+            "fixed table, s": still,
+            "moving, s": statistics.median(busy),
+            "slowest, s": max(busy),
+            "batches that moved": len(busy),
+            "keys moved a batch": statistics.median(m for b, m in moved.items() if m and b >= 6),
+        }
+        print(f"    {name}: { {k: round(v, 3) for k, v in found[name].items()} }", flush=True)
+    bars = [
+        Bar(
+            "stream: a batch that moves 10 % of 1M keys / median batch",
+            found["a tenth"]["moving, s"] / still,
+            1.5,
+            unit="×",
+        ),
+        Bar(
+            "stream: the same in steps of 2 % / median batch",
+            found["a fiftieth"]["moving, s"] / still,
+            1.15,
+            unit="×",
+        ),
+    ]
+    save("moving", bars, found)
+    shutil.rmtree(source.root)
+
+
+def steady() -> None:
+    """200 batches: the last are no slower than the first; and time grows with the rows of a batch, not faster."""
+    spark = session("local[2]")
+    random = np.random.default_rng(3)
+    source = Input()
+    for batch in range(200):
+        hot = random.permutation(20_000) if batch % 10 == 0 else hot  # noqa: F821
+        shares = np.minimum(random.zipf(1.5, 10_000) - 1, 19_999)
+        source.add(hot[shares])
+    progress, _, lines = run_unskew(spark, source, "long", slots=2)
+    times = [p["batchDuration"] / 1e3 for p in progress]
+    early, late = statistics.median(times[30:80]), statistics.median(times[-50:])
+    found: dict[str, Any] = {
+        "early, s": early,
+        "late, s": late,
+        "controller early, s": statistics.median(line["seconds"]["controller"] for line in lines[30:80]),
+        "controller late, s": statistics.median(line["seconds"]["controller"] for line in lines[-50:]),
+        "batches that moved": sum(line["moved"]["rows"] > 0 for line in lines),
+    }
+    shutil.rmtree(source.root)
+    for rows in (100_000, 400_000, 1_600_000):
+        source = Input()
+        for _ in range(8):
+            source.add(random.integers(0, 50_000, rows))
+        progress, _, _ = run_unskew(spark, source, "rows", slots=2)
+        found[f"{rows} rows, s"] = seconds(progress, 3)
+        shutil.rmtree(source.root)
+    growth = found["1600000 rows, s"] / found["400000 rows, s"]
+    print(f"    { {k: round(float(v), 3) for k, v in found.items()} }", flush=True)
+    bars = [
+        Bar("stream: batches 150-200 / batches 30-80", late / early, 1.1, unit="×"),
+        Bar("stream: time for 4 × the rows", growth, 4.0, unit="×"),
+    ]
+    save("steady", bars, found)
