@@ -115,7 +115,7 @@ def with_processor(events: DataFrame) -> DataFrame:
         def init(self, handle: Any) -> None:
             self.totals = handle.getValueState("totals", "n long, total long")
 
-        def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:
+        def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:  # noqa: ARG002
             import pandas as pd
 
             n, total = self.totals.get() or (0, 0)

@@ -55,10 +55,11 @@ def over_time(
     form: str = ".2f",
     width: int | str = "container",
     height: int = 300,
+    marks: Sequence[int] = (),
 ) -> Spec:
     """One line a series: rows with `window`, `series` and `value`; the series `bound` is a dotted line.
 
-    The vertical axis starts at `floor`, or near the lowest value.
+    The vertical axis starts at `floor`, or near the lowest value. At the windows in `marks` there is an upright line.
     """
     shown = [*series, bound] if bound is not None else list(series)
     _check_series(rows, shown)
@@ -88,6 +89,11 @@ def over_time(
             ],
         )
     )
+    if marks:
+        upright = _on([{"window": window} for window in marks])
+        return _spec(
+            upright.mark_rule(color=NEUTRAL, opacity=0.45).encode(x="window:Q") + chart, width, height
+        )
     return _spec(chart, width, height)
 
 

@@ -73,7 +73,7 @@ def run(crawl: Crawl, report: Callable[[str], None] = lambda _: None) -> Outcome
     import unskew
 
     report("starting Spark")
-    spark = _session(crawl.cores)
+    spark = session(crawl.cores)
     df = _pages(spark, crawl)
     slots = 3 * crawl.cores
     fetch = _fetch(crawl.wait)
@@ -167,7 +167,8 @@ def _fetch(wait: float) -> Callable[[Any], Any]:
     return fetch
 
 
-def _session(cores: int) -> SparkSession:
+def session(cores: int) -> SparkSession:
+    """A quiet local Spark."""
     from pyspark.sql import SparkSession
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

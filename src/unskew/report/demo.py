@@ -1,7 +1,7 @@
-"""`make demo`: a skewed job on local Spark, plain and unskewed; then all planners on a drifting stream.
+"""`make demo`: a skewed job and a live stream on local Spark, plain and unskewed; then all planners compared.
 
-The first act runs a real job twice. The second needs no Spark: windows are generated and the planners run on
-their histograms. The picture in the README comes from the second:
+The first two acts run for real, twice each. The third needs no Spark: windows are generated and the planners run
+on their histograms. The picture in the README comes from the third:
 
     .venv/bin/python -m unskew.report.demo --picture docs/images/demo.svg
 """
@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from unskew.report import crawl
+from unskew.report import crawl, live
 from unskew.report.comparison import (
     OURS,
     RANKING,
@@ -38,13 +38,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         options.windows, options.keys, options.draws, options.slots, options.exponent, options.seed
     )
     console = Console()
-    first_act = [] if options.no_spark else [crawl.section(_crawl(options, console))]
+    acts = [] if options.no_spark else [crawl.section(_crawl(options, console)), live.section(_live(console))]
     results = _simulate(setting, console)
     print_table(results, console)
     if options.picture is not None:
         options.picture.parent.mkdir(parents=True, exist_ok=True)
         options.picture.write_text(make_picture(results), encoding="utf-8")
-    print(write(options.out, make_page(results, first_act)))
+    print(write(options.out, make_page(results, acts)))
 
 
 def print_table(results: Results, console: Console) -> None:
@@ -73,6 +73,17 @@ def _crawl(options: argparse.Namespace, console: Console) -> crawl.Outcome:
     console.print(
         f"The same crawl on local Spark: plain [bold]{found.plain.seconds:.1f} s[/], unskew "
         f"[bold]{found.unskewed.seconds:.1f} s[/] with measuring and planning: {found.speedup:.2f} times as fast.\n"
+    )
+    return found
+
+
+def _live(console: Console) -> live.Outcome:
+    with console.status("streaming") as status:
+        found = live.run(crawl.session(crawl.Crawl.cores), live.Clicks(), status.update)
+    before, after = found.median(live.HASHED), found.median(live.MOVING)
+    console.print(
+        f"A live stream with drifting hot keys: [bold]{before:.1f} s[/] a batch hashed, [bold]{after:.1f} s[/] with "
+        f"state that moves: {before / after:.2f} times the throughput.\n"
     )
     return found
 

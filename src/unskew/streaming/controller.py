@@ -264,7 +264,10 @@ def histogram_of(
 ) -> Histogram:
     """The load of a batch out of what the slots reported; a slot has all the records of its keys."""
     parts = [_part(r.loads, key_names, key_type, buckets) for r in reports if len(r.loads)]
-    return merge_all(parts) if parts else Histogram.empty(key_type, buckets=buckets)
+    if not parts:
+        return Histogram.empty(key_type, buckets=buckets)
+    whole = merge_all(parts)
+    return whole.trimmed(whole.capacity)  # heaviest first, also where one slot reported
 
 
 def _part(loads: pa.Table, key_names: tuple[str, ...], key_type: pa.DataType, buckets: int) -> Histogram:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import posixpath
+import re
 from uuid import uuid4
 
 from pyarrow import fs
@@ -72,10 +73,17 @@ class Folder:
         return posixpath.join(self._base, name)
 
 
+def absolute(address: str) -> str:
+    """The address as every process understands it, whatever folder it was started in."""
+    return address if ":" in address.partition("/")[0] else posixpath.abspath(address)
+
+
 def _opened(address: str) -> tuple[fs.FileSystem, str]:
-    if "://" in address or address.startswith("file:"):
-        if address.startswith("file:"):
-            return fs.LocalFileSystem(), "/" + address.removeprefix("file:").lstrip("/")
-        found: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(address)
+    if address.startswith("file:"):
+        return fs.LocalFileSystem(), "/" + address.removeprefix("file:").lstrip("/")
+    if "://" in address:
+        # Hadoop has more names for it
+        plain = re.sub(r"^s3[an]://", "s3://", address)
+        found: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(plain)
         return found
     return fs.LocalFileSystem(), address

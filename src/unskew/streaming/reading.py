@@ -16,6 +16,7 @@ from unskew.core.hashing import buckets_of
 from unskew.core.protocol import Turn
 from unskew.streaming import aggregates, sketched
 from unskew.streaming.aggregation import Aggregation
+from unskew.streaming.folder import absolute
 from unskew.streaming.labels import slot_labels
 from unskew.streaming.ledger import Ledger
 from unskew.streaming.operators import AggregateOperator, Operator, Window
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 def journal(checkpoint: str) -> list[dict[str, Any]]:
     """One line a batch of the query that runs, or ran, on this checkpoint: loads, moves, times, decisions and why."""
     _operator_of(checkpoint)
-    return Ledger(checkpoint).lines()
+    return Ledger(absolute(checkpoint)).lines()
 
 
 def state(checkpoint: str, spark: SparkSession | None = None) -> DataFrame:
@@ -40,6 +41,7 @@ def state(checkpoint: str, spark: SparkSession | None = None) -> DataFrame:
     """
     from pyspark.sql import SparkSession
 
+    checkpoint = absolute(checkpoint)
     about = _operator_of(checkpoint)
     spark = spark or SparkSession.active()
     ledger = Ledger(checkpoint, about["identity"])
@@ -192,7 +194,7 @@ class _NoCache:
 
 
 def _operator_of(checkpoint: str) -> dict[str, Any]:
-    about = Ledger(checkpoint).operator()
+    about = Ledger(absolute(checkpoint)).operator()
     if about is None:
         raise ValueError(f"{checkpoint} is no checkpoint of unskew.stream: it has no file unskew/operator")
     return about

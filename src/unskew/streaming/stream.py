@@ -28,6 +28,7 @@ from unskew.spark.planned import cores_of
 from unskew.streaming.aggregation import Aggregate, Aggregation
 from unskew.streaming.controller import Controller, Settings, Sink
 from unskew.streaming.failpoints import failpoint
+from unskew.streaming.folder import absolute
 from unskew.streaming.ledger import Ledger
 from unskew.streaming.lock import Lock
 from unskew.streaming.operators import AggregateOperator, Expiry, Operator, Window
@@ -282,6 +283,7 @@ class Operation:
         if not callable(write):
             raise ValueError(f"sink is a function of (DataFrame, batch id) or a name, not {sink!r}")
 
+        checkpoint = absolute(checkpoint)
         lock = Lock(checkpoint).take()
         try:
             ledger, most = self._ledger(checkpoint, slots, most, buckets)
