@@ -126,7 +126,7 @@ def text() -> None:
     """Named entities by host in 60-minute windows: longer texts cost more, a few hosts write most."""
     spark = session("local[2]")
     random = np.random.default_rng(0)
-    rows = 12_000
+    rows = 40_000
     hosts = zipf_keys(rows, 400, 1.2)
     words = np.array(
         ["the", "of", "Budapest", "crawl", "Storm", "and", "Spark", "Oslo", "a", "news", "Twitter"]

@@ -10,6 +10,10 @@ from numpy.typing import NDArray
 from unskew.core.histogram import Floats
 
 
+_ROUNDS = 8  # a slot, at most: each round lowers the fullest one
+_PAIRS = 200_000  # pairs of items a round may look at
+
+
 def longest_first(weights: Floats, slots: int) -> NDArray[np.int32]:
     """Give each item, heaviest first, to the least loaded slot; the lowest slot wins a tie.
 
@@ -38,6 +42,42 @@ def fill(weights: Floats, loads: Floats) -> NDArray[np.int32]:
         heapq.heapreplace(heap, (load + weight, slot))
     assigned = np.empty(len(weights), dtype=np.int32)
     assigned[order] = chosen
+    return assigned
+
+
+def swapped(weights: Floats, assigned: NDArray[np.int32], slots: int, level: float) -> NDArray[np.int32]:
+    """The same assignment with items of the fullest slot moved or swapped until it is at `level` or nothing helps.
+
+    Each round makes the one move or swap after which the higher of the two slots concerned is lowest. It matters where
+    slots have a few items each of nearly equal weight, which greedy scheduling cannot even out; with many
+    items it has nothing to do, and where a round would cost too much it does nothing.
+
+    >>> swapped(np.array([5.0, 4.0, 3.0, 3.0, 3.0]), longest_first(np.array([5.0, 4, 3, 3, 3]), 2), 2, 9.0).tolist()
+    [0, 0, 1, 1, 1]
+    """
+    assigned = assigned.copy()
+    loads = np.bincount(assigned, weights, slots)
+    items = np.append(
+        weights, np.zeros(slots)
+    )  # and for each slot an item that weighs nothing, to move without return
+    for _ in range(_ROUNDS * slots):
+        full = int(loads.argmax())
+        mine = np.flatnonzero(assigned == full)
+        if loads[full] <= level or len(mine) * len(items) > _PAIRS:
+            break
+        place = np.append(assigned, np.arange(slots, dtype=np.int32))
+        less = weights[mine][:, None] - items[None, :]
+        higher = np.maximum(loads[full] - less, loads[place][None, :] + less)
+        higher[:, place == full] = np.inf
+        at, other = np.unravel_index(int(higher.argmin()), higher.shape)
+        if higher[at, other] >= loads[full] * (1 - 1e-12):
+            break
+        to = place[other]
+        loads[full] -= less[at, other]
+        loads[to] += less[at, other]
+        assigned[mine[at]] = to
+        if other < len(assigned):
+            assigned[other] = full
     return assigned
 
 

@@ -121,7 +121,7 @@ def _times(outcome: Outcome) -> Chart:
             marks=_moves(outcome),
         ),
         _table(outcome),
-        "Without the first batch, which starts the workers. Upright lines: batches in which state moved; the table says why.",
+        "Without the first batch, which starts the workers. Upright lines: state moved; the table says why.",
     )
 
 
