@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from unskew.core.histogram import Floats
 
-
 _ROUNDS = 8  # a slot, at most: each round lowers the fullest one
 _PAIRS = 200_000  # pairs of items a round may look at
 

@@ -48,10 +48,14 @@ class Report:
 
 
 class Ledger:
-    """Reads and writes the files under `<checkpoint>/unskew`; `identity` is drawn when the checkpoint is made."""
+    """Reads and writes the files under `<checkpoint>/unskew`; `identity` is drawn when the checkpoint is made.
+
+    `spark` is the checkpoint itself, which is Spark's to write.
+    """
 
     def __init__(self, checkpoint: str, identity: str = "") -> None:
         self.folder = Folder(f"{checkpoint.rstrip('/')}/unskew")
+        self.spark = Folder(checkpoint)
         self.identity = identity
 
     def operator(self) -> dict[str, Any] | None:

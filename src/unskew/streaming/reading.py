@@ -45,7 +45,7 @@ def state(checkpoint: str, spark: SparkSession | None = None) -> DataFrame:
     about = _operator_of(checkpoint)
     spark = spark or SparkSession.active()
     ledger = Ledger(checkpoint, about["identity"])
-    commits = [int(name) for name in ledger.folder.names("../commits") if name.isdigit()]
+    commits = [int(name) for name in ledger.spark.names("commits") if name.isdigit()]
     view = _View.of(about)
     if not commits:
         return spark.createDataFrame(view.schema.empty_table())

@@ -110,11 +110,16 @@ class SpaceSaving:
         return merged
 
     def _largest(self, upper: Floats, hashes: Hashes) -> NDArray[np.int64]:
-        surplus = len(upper) - self.capacity
-        if surplus <= 0:
-            return np.arange(len(upper))
-        smallest = np.sort(upper)[surplus]  # np.partition is slower where many are equal, as here
-        above, equal = np.flatnonzero(upper > smallest), np.flatnonzero(upper == smallest)
-        free = self.capacity - len(above)
-        equal = equal[np.argpartition(hashes[equal], free - 1)[:free]]
-        return np.sort(np.concatenate([above, equal]))
+        return largest(upper, hashes, self.capacity)
+
+
+def largest(upper: Floats, hashes: Hashes, capacity: int) -> NDArray[np.int64]:
+    """The rows of the `capacity` largest counters, in ascending order; of equal ones the smallest hashes."""
+    surplus = len(upper) - capacity
+    if surplus <= 0:
+        return np.arange(len(upper))
+    smallest = np.sort(upper)[surplus]  # np.partition is slower where many are equal, as here
+    above, equal = np.flatnonzero(upper > smallest), np.flatnonzero(upper == smallest)
+    free = capacity - len(above)
+    equal = equal[np.argpartition(hashes[equal], free - 1)[:free]]
+    return np.sort(np.concatenate([above, equal]))
