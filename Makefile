@@ -27,6 +27,10 @@ test: lint ## Run the linters, then all tests (core must be covered to 95 %), an
 	$(WITH_JAVA) $(BIN)/python -m pytest --cov=src/unskew/core --cov-fail-under=95
 	$(WITH_JAVA) UNSKEW_TEST_REMOTE=1 $(BIN)/python -m pytest tests/spark
 
+.PHONY: test-faults
+test-faults: $(STAMP) ## Kill, starve and damage live queries; non-zero exit if an answer is wrong (long)
+	$(WITH_JAVA) $(BIN)/python -m tests.faults.faults
+
 .PHONY: lint
 lint: $(STAMP) ## Check style, format, types and the direction of imports
 	$(BIN)/ruff check .

@@ -1,0 +1,87 @@
+"""Files of the ledger truncated, flipped or deleted between two runs: a named error or rebuilt, never wrong."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from tests.faults.outcome import Outcome
+from tests.faults.process import Job
+from tests.faults.replay import Place
+from unskew.streaming.ledger import Ledger
+
+
+def flipped(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    dice = random.Random(str(path.name))
+    data[dice.randrange(len(data))] ^= 1 << dice.randrange(8)
+    path.write_bytes(bytes(data))
+
+
+def truncated(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+DAMAGES: dict[str, Callable[[Path], None]] = {
+    "truncated": truncated,
+    "flipped": flipped,
+    "deleted": Path.unlink,
+}
+
+
+def damaged(root: Path) -> Iterator[Outcome]:
+    """Every kind of file, before a batch that begins and before one that is replayed."""
+    place, home = Place.at(root / "base", "totals"), root / "home"
+    place.grow(8)
+    for point, batch in (("sink@5=kill", 5), ("published@6=kill", 7)):
+        with Job(home, point) as job:
+            if job.run(place.told()) is not None:
+                yield Outcome("damaged files", "error", 0.0, f"{point} was not reached")
+                return
+        when = "begins" if batch == 5 else "is replayed"
+        with Job(root / f"home-{batch}") as job:
+            for what, name in ledger_files(place, batch).items():
+                for how in DAMAGES:
+                    told = f"{what} {how} before a batch that {when}"
+                    yield case(job, place.copied(root / f"{batch}-{what}-{how}"), name, how, told)
+
+
+def ledger_files(place: Place, batch: int) -> dict[str, str]:
+    """A file of each kind that the turn of `batch` needs, or the batch before it left."""
+    turn = Ledger(str(place.checkpoint)).turn(batch)
+    found = {
+        "turn": f"turns/{batch}",
+        "table": f"tables/{turn.table.version}",
+        "target": f"targets/{batch}",
+        "handoff": turn.pending[-1].file,
+        "acknowledgement": f"acks/{batch - 1}/0",
+    }
+    if batch == 5:
+        found |= {"operator": "operator", "journal": "journal/00000000"}
+    return found
+
+
+def case(job: Job, place: Place, name: str, how: str, told: str) -> Outcome:
+    started = time.perf_counter()
+    path = place.checkpoint / "unskew" / name
+    whole = path.read_bytes()
+    DAMAGES[how](path)
+    first = job.run(place.told())
+    note = "rebuilt"
+    if first is None:
+        return Outcome(told, "error", time.perf_counter() - started, "the process died")
+    if not first["ok"]:
+        note = "stopped by name, went on after it was restored"
+        wrong = place.wrong(complete=False)
+        if name not in first["error"]:
+            return Outcome(told, "error", time.perf_counter() - started, f"unnamed: {first['error']:.500}")
+        if wrong:
+            return Outcome.of(told, wrong, time.perf_counter() - started)
+        path.write_bytes(whole)
+        again = job.run(place.told())
+        if again is None or not again["ok"]:
+            return Outcome(told, "error", time.perf_counter() - started, f"not after restoring: {again}")
+    wrong = place.wrong(journal=not name.startswith("journal"))
+    return Outcome.of(told, wrong, time.perf_counter() - started, note)

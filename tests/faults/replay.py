@@ -1,0 +1,192 @@
+"""What the input must come to, by a single thread; and what a case wrote, held against it."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import re
+import shutil
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import unskew
+from tests.spark.live import counted, drifting
+
+WINDOW, DELAY, STRIDE = 300, 600, 240
+"""Seconds: of a window, of the watermark's delay (both as in `job.windowed`), and between two batches."""
+
+Values = dict[Any, tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a case has its input, its checkpoint and its output."""
+
+    root: Path
+    kind: str
+    source: Path
+    checkpoint: Path
+
+    @classmethod
+    def at(cls, root: Path, kind: str, source: Path | None = None) -> Place:
+        source = source or root / "in"
+        source.mkdir(parents=True, exist_ok=True)
+        root.mkdir(parents=True, exist_ok=True)
+        return cls(root, kind, source, root / "checkpoint")
+
+    def told(self, **more: Any) -> dict[str, Any]:
+        """What a job is told to run it."""
+        paths = {"root": self.root, "source": self.source, "checkpoint": self.checkpoint}
+        return {"kind": self.kind, **{name: str(path) for name, path in paths.items()}, **more}
+
+    def add(self, *batches: pa.Table) -> None:
+        """A file for each batch to come."""
+        for table in batches:
+            number = len(list(self.source.iterdir()))
+            path = self.source / f"{number:05d}.parquet"
+            pq.write_table(table, path)
+            os.utime(path, (1e9 + number, 1e9 + number))  # Spark takes files by age
+
+    def grow(self, waiting: int) -> None:
+        """Add batches until so many are to come."""
+        batches = self.committed()
+        taken = self._files_after(batches[-1]) if batches else 0
+        while len(list(self.source.iterdir())) - taken < waiting:
+            number = len(list(self.source.iterdir()))
+            self.add(*made(self.kind, 2, seed=number, first=number))
+
+    def copied(self, root: Path) -> Place:
+        """The same query, with its checkpoint and output copied to another place."""
+        for part in ("checkpoint", "out"):
+            shutil.copytree(self.root / part, root / part)
+        return Place.at(root, self.kind, self.source)
+
+    def committed(self) -> list[int]:
+        """The batches that Spark has committed."""
+        return _numbers(self.checkpoint / "commits")
+
+    def moved(self) -> list[int]:
+        """The batches that sent state to another slot, by the journal."""
+        return [line["batch"] for line in unskew.journal(str(self.checkpoint)) if line["moved"]["rows"]]
+
+    def wrong(self, *, complete: bool = True, journal: bool = True) -> list[str]:
+        """What differs from the replay: in the output of committed batches; if `complete`, anywhere."""
+        tables = [pq.ParquetFile(file).read() for file in sorted(self.source.iterdir())]
+        batches = self.committed()
+        ends = [self._files_after(batch) for batch in batches]
+        handled = [tables[a:b] for a, b in zip([0, *ends], ends, strict=False)]
+        replay = _windows if self.kind == "windows" else _totals
+        outputs, final = replay(handled, self.kind)
+        found = []
+        if batches != list(range(len(batches))):
+            found.append(f"batches {batches} are committed")
+        for batch, wanted in zip(batches, outputs, strict=True):
+            problem = _differ(self._output(batch), wanted)
+            if problem:
+                found.append(f"output of batch {batch}: {problem}")
+        if not complete:
+            return found
+        if not ends or ends[-1] != len(tables):
+            found.append(f"{ends[-1] if ends else 0} of {len(tables)} files were handled")
+        if len(list((self.root / "out").glob("batch=*"))) != len(batches):
+            found.append("there is output of batches that were never committed")
+        problem = _differ(_read([self.root / "state.parquet"], self.kind), final)
+        if problem:
+            found.append(f"state: {problem}")
+        lines = [line["batch"] for line in unskew.journal(str(self.checkpoint))]
+        if journal and lines != batches:
+            found.append(f"the journal has batches {lines}")
+        return found
+
+    def _output(self, batch: int) -> list[tuple[Any, tuple[int, int]]]:
+        return _read(sorted((self.root / "out" / f"batch={batch}").glob("*.parquet")), self.kind)
+
+    def _files_after(self, batch: int) -> int:
+        """How many files Spark had taken when a batch was over."""
+        text = (self.checkpoint / "offsets" / str(batch)).read_text()
+        return int(re.findall(r'"logOffset":\s*(-?\d+)', text)[-1]) + 1
+
+
+def made(kind: str, batches: int, seed: int = 0, first: int = 0) -> list[pa.Table]:
+    """Skewed batches whose hot keys change every other batch; numbered from `first` on, which sets their time."""
+    tables = drifting(batches, rows=300, keys=60, exponent=1.3, change=2, seed=seed)
+    if kind != "windows":
+        return tables
+    random = np.random.default_rng(seed)
+    timed = []
+    for number, table in enumerate(tables, first):
+        newest = 1_760_000_000 + number * STRIDE
+        # a few come too late, the others are in the last windows that are open
+        ages = np.where(random.random(300) < 0.05, 2 * DELAY, 0) + random.integers(0, DELAY, 300)
+        at = pa.array((newest - ages) * 1_000_000, pa.int64()).cast(pa.timestamp("us", "UTC"))
+        timed.append(pa.table({"k": table["k"], "at": at, "v": table["v"]}))
+    return timed
+
+
+def _totals(batches: list[list[pa.Table]], kind: str) -> tuple[list[Values], Values]:
+    outputs = counted([pa.concat_tables(tables) for tables in batches], lambda row: key_of(row, kind))
+    return outputs, {key: values for touched in outputs for key, values in touched.items()}
+
+
+def _windows(batches: list[list[pa.Table]], kind: str) -> tuple[list[Values], Values]:
+    """Windows are put out when the watermark passes their end; records of a window that is gone are dropped."""
+    held: Values = {}
+    outputs = []
+    newest, watermark = None, 0
+    for tables in batches:
+        if newest is not None:
+            watermark = max(watermark, newest - DELAY * 1_000_000)
+        for row in [row for table in tables for row in table.to_pylist()]:
+            at = micros(row["at"])
+            newest = at if newest is None else max(newest, at)
+            start = at // (WINDOW * 1_000_000) * WINDOW * 1_000_000
+            if start + WINDOW * 1_000_000 > watermark:
+                n, total = held.get((row["k"], start), (0, 0))
+                held[row["k"], start] = (n + 1, total + row["v"])
+        closed = [key for key in held if key[1] + WINDOW * 1_000_000 <= watermark]
+        outputs.append({key: held.pop(key) for key in closed})
+    return outputs, held
+
+
+def key_of(row: dict[str, Any], kind: str) -> Any:
+    """The key of a record or a result, such that keys that Spark takes for one are equal."""
+    if kind == "composite":
+        return row["a"], row["b"]
+    if kind == "double":
+        return repr(row["k"] if row["k"] is None else row["k"] + 0.0)  # -0.0 + 0.0 is 0.0
+    if kind == "windows" and "window" in row:
+        return row["k"], micros(row["window"]["start"])
+    return row["k"]
+
+
+def micros(moment: dt.datetime) -> int:
+    stamp = pd.Timestamp(moment)  # Spark writes Parquet in UTC, without saying so
+    return int((stamp.tz_localize("UTC") if stamp.tzinfo is None else stamp).value // 1000)
+
+
+def _read(files: list[Path], kind: str) -> list[tuple[Any, tuple[int, int]]]:
+    rows = [row for file in files for row in pq.ParquetFile(file).read().to_pylist()]
+    return [(key_of(row, kind), (row["n"], row["total"])) for row in rows]
+
+
+def _differ(found: list[tuple[Any, tuple[int, int]]], wanted: Values) -> str | None:
+    twice = [key for key, times in Counter(key for key, _ in found).items() if times > 1]
+    if twice:
+        return f"{len(twice)} keys came twice, {twice[0]!r:.60}"
+    have = dict(found)
+    wrong = [key for key in {**have, **wanted} if have.get(key) != wanted.get(key)]
+    if not wrong:
+        return None
+    key = wrong[0]
+    return f"{len(wrong)} keys are wrong, {key!r:.60} is {have.get(key)} instead of {wanted.get(key)}"
+
+
+def _numbers(folder: Path) -> list[int]:
+    return sorted(int(f.name) for f in folder.glob("*") if f.name.isdigit())
