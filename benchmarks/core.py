@@ -74,7 +74,9 @@ def drift(details: dict[str, Any]) -> Iterator[Bar]:
     windows = list(drifting_windows())
     front = {f"target {t:g}": outcome(replay("keel", windows, 20, target=t)) for t in TARGETS}
     front |= {f"budget {b:g}": outcome(replay("keel", windows, 20, target=0.0, budget=b)) for b in BUDGETS}
-    others = {name: outcome(replay(name, windows, 20)) for name in NAMES if name not in ("keel", "auto")}
+    others = {
+        name: outcome(replay(name, windows, 20)) for name in NAMES if name not in ("keel", "locality", "auto")
+    }
     keel = front["target 0.01"]
     beaten = [n for n, o in others.items() if o.imbalance < keel.imbalance and o.moved < keel.moved]
     unmatched = [n for n, o in others.items() if not any(_as_good(k, o) for k in front.values())]

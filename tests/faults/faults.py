@@ -58,12 +58,13 @@ def main() -> None:
     if not given.short:
         quicken(campaign.base / "start")
     for name, group in chosen.items():
+        before, since = len(campaign.outcomes), time.perf_counter()
         campaign.run(name, group)
+        if not given.short:
+            record(name, campaign.outcomes[before:], round(time.perf_counter() - since))
     seconds = round(time.perf_counter() - started)
     wrong = [o for o in campaign.outcomes if o.kind == "WRONG"]
     errors = [o for o in campaign.outcomes if o.kind == "error"]
-    if not given.short and not given.groups:
-        record(campaign.outcomes, seconds)
     if wrong or errors:
         print(f"their files and logs are in {campaign.base}")  # noqa: T201
     else:
@@ -90,9 +91,11 @@ def tried(outcomes: list[Outcome]) -> int:
     return sum(o.fault and o.kind in ("ok", "WRONG") for o in outcomes)
 
 
-def record(outcomes: list[Outcome], seconds: int) -> None:
-    """Keep what a whole campaign found."""
-    found = {
+def record(group: str, outcomes: list[Outcome], seconds: int) -> None:
+    """Keep what a group found, beside what the others found when they last ran."""
+    path = RESULTS / "faults.json"
+    groups = json.loads(path.read_text())["groups"] if path.exists() else {}
+    groups[group] = {
         "commit": _commit(),
         "when": time.strftime("%Y-%m-%d"),
         "seconds": seconds,
@@ -101,7 +104,8 @@ def record(outcomes: list[Outcome], seconds: int) -> None:
         "errors": sum(o.kind == "error" for o in outcomes),
         "cases": [asdict(o) for o in outcomes],
     }
-    (RESULTS / "faults.json").write_text(json.dumps(found, indent=1) + "\n")
+    totals = {name: sum(g[name] for g in groups.values()) for name in ("tried", "wrong", "errors")}
+    path.write_text(json.dumps({**totals, "groups": groups}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

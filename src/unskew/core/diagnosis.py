@@ -17,8 +17,9 @@ from unskew.core.planning import make_table
 from unskew.core.routing import check_slots
 from unskew.core.scheduling import makespan
 
-COMPARED = tuple(name for name in NAMES if name not in ("single", "clb", "modulo"))
-"""What a diagnosis compares: all planners but the worst case, the one that needs several windows and a twin of hash."""
+COMPARED = tuple(name for name in NAMES if name not in ("single", "clb", "modulo", "locality"))
+"""What a diagnosis compares: all planners but the worst case, the one that needs several windows, and twins of
+hash and keel."""
 
 _FOR_CORES = ("keel", "auto")  # planners that know how many slots run at once
 

@@ -68,8 +68,8 @@ class PairHistogram:
         capacity: int = DEFAULT_PAIRS,
     ) -> PairHistogram:
         """No pairs at all."""
-        nothing = (as_keys(pa.array([], type=t or pa.string())) for t in (key_type_a, key_type_b))
-        return cls.from_arrays(*nothing, [], capacity=capacity)
+        a, b = (pa.array([], type=t or pa.string()) for t in (key_type_a, key_type_b))
+        return cls.from_arrays(a, b, [], capacity=capacity)
 
     @classmethod
     def from_pairs(
@@ -241,9 +241,16 @@ class PairHistogram:
         meta, tables = files.decode(data, _KIND, _FORMAT, name)
         files.check_hash(meta, name)
         pairs = tables["pairs"]
-        figures = (pairs[c].to_numpy() for c in ("hash_a", "hash_b", "count", "error"))
-        keys = (pairs[c].combine_chunks() for c in ("key_a", "key_b"))
-        return cls(*keys, *figures, meta["total"], meta["capacity"])
+        return cls(
+            pairs["key_a"].combine_chunks(),
+            pairs["key_b"].combine_chunks(),
+            pairs["hash_a"].to_numpy(),
+            pairs["hash_b"].to_numpy(),
+            pairs["count"].to_numpy(),
+            pairs["error"].to_numpy(),
+            meta["total"],
+            meta["capacity"],
+        )
 
     def _tracked(self, first: int) -> Tracked:
         """The counters as Space Saving merges them, with their row numbers from `first` on in place of keys."""

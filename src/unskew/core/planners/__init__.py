@@ -32,6 +32,7 @@ NAMES = (
     "uhlb",
     "kip",
     "keel",
+    "locality",
     "auto",
 )
 

@@ -84,6 +84,21 @@ def plan(
     return entries.table(histogram, placed)
 
 
+def spread(
+    load: Floats, state: Floats, old: NDArray[np.int32], slots: int, target: float = 0.01
+) -> NDArray[np.int32]:
+    """Any entries over `slots` slots as `plan` does it; the old slot of an entry that comes from elsewhere is `NEW`.
+
+    >>> load = np.array([2.0, 1.0, 1.0])
+    >>> spread(load, load, np.array([1, NEW, 1], np.int32), 2).tolist()
+    [1, 0, 0]
+    """
+    none = np.zeros(0, np.int64)
+    entries = _Entries(slots, none, none.astype(np.bool_), load, state, old)
+    cap = max(float(load.max(initial=0.0)), float(load.sum()) / slots) * (1.0 + target)
+    return (_best(entries, cap) if (old >= 0).any() else _scratch(entries, cap)).slot
+
+
 @dataclass(frozen=True, eq=False)
 class _Entries:
     """The heavy keys, then the buckets: load, state and old slot of each."""

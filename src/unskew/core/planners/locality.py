@@ -1,0 +1,32 @@
+"""Locality, for one operator alone: nothing to be near to, so what remains is balance."""
+
+from __future__ import annotations
+
+from unskew.core.histogram import Histogram
+from unskew.core.planners import keel
+from unskew.core.routing import RoutingTable
+
+
+def plan(
+    histogram: Histogram,
+    slots: int,
+    previous: RoutingTable | None = None,
+    *,
+    seed: int = 0,
+    target: float = 0.01,
+    budget: float | None = None,
+) -> RoutingTable:
+    """The table of `keel`: correlated keys share a server only where there are two operators or more.
+
+    Locality is a property of a chain: `plan_chain` in `unskew.core.locality` takes the histograms of all its
+    operators and the pairs of keys between them, and makes their tables together. Under this name a single operator
+    has the same balance and the same movement as `keel`, whose options these are, so that code which is given
+    the name of a planner need not treat this one apart.
+
+    Caneill et al., "Locality-aware routing in stateful streaming applications", section 3.3.
+
+    >>> h = Histogram.from_counts({"a": 50, "b": 30, "c": 20}, buckets=16)
+    >>> plan(h, 2).same_routes(keel.plan(h, 2))
+    True
+    """
+    return keel.plan(histogram, slots, previous, seed=seed, target=target, budget=budget)
