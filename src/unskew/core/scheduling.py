@@ -11,6 +11,9 @@ from unskew.core.histogram import Floats
 
 _ROUNDS = 8  # a slot, at most: each round lowers the fullest one
 _PAIRS = 200_000  # pairs of items a round may look at
+_DEALT = 12  # items of two slots that may be dealt in all ways
+_DEALERS = 256  # slots beyond which that would take too long
+_LESS = 1e-12  # a gain must be more than rounding
 
 
 def longest_first(weights: Floats, slots: int) -> NDArray[np.int32]:
@@ -44,40 +47,77 @@ def fill(weights: Floats, loads: Floats) -> NDArray[np.int32]:
     return assigned
 
 
-def swapped(weights: Floats, assigned: NDArray[np.int32], slots: int, level: float) -> NDArray[np.int32]:
-    """The same assignment with items of the fullest slot moved or swapped until it is at `level` or nothing helps.
+def evened(weights: Floats, assigned: NDArray[np.int32], slots: int, level: float) -> NDArray[np.int32]:
+    """The same assignment, the fullest slot relieved again and again until it is at `level` or nothing helps.
 
-    Each round makes the one move or swap after which the higher of the two slots concerned is lowest. It matters where
-    slots have a few items each of nearly equal weight, which greedy scheduling cannot even out; with many
+    First by the one move or swap after which the higher of the two slots concerned is lowest; when none
+    helps, by dealing the items of the fullest and of another slot anew, the best way there is. It
+    matters where slots have a few items each of nearly equal weight, which greedy scheduling cannot even out; with many
     items it has nothing to do, and where a round would cost too much it does nothing.
 
-    >>> swapped(np.array([5.0, 4.0, 3.0, 3.0, 3.0]), longest_first(np.array([5.0, 4, 3, 3, 3]), 2), 2, 9.0).tolist()
+    >>> w = np.array([5.0, 4.0, 3.0, 3.0, 3.0])
+    >>> evened(w, longest_first(w, 2), 2, 9.0).tolist()
     [0, 0, 1, 1, 1]
     """
     assigned = assigned.copy()
     loads = np.bincount(assigned, weights, slots)
-    items = np.append(
-        weights, np.zeros(slots)
-    )  # and for each slot an item that weighs nothing, to move without return
     for _ in range(_ROUNDS * slots):
         full = int(loads.argmax())
-        mine = np.flatnonzero(assigned == full)
-        if loads[full] <= level or len(mine) * len(items) > _PAIRS:
+        if loads[full] <= level:
             break
-        place = np.append(assigned, np.arange(slots, dtype=np.int32))
-        less = weights[mine][:, None] - items[None, :]
-        higher = np.maximum(loads[full] - less, loads[place][None, :] + less)
-        higher[:, place == full] = np.inf
-        at, other = np.unravel_index(int(higher.argmin()), higher.shape)
-        if higher[at, other] >= loads[full] * (1 - 1e-12):
+        if not _swap(weights, assigned, loads, full) and not _deal(weights, assigned, loads, full):
             break
-        to = place[other]
-        loads[full] -= less[at, other]
-        loads[to] += less[at, other]
-        assigned[mine[at]] = to
-        if other < len(assigned):
-            assigned[other] = full
     return assigned
+
+
+def _swap(weights: Floats, assigned: NDArray[np.int32], loads: Floats, full: int) -> bool:
+    """The best move or swap between the fullest slot and another; false if none lowers it."""
+    mine = np.flatnonzero(assigned == full)
+    slots = len(loads)
+    items = np.append(
+        weights, np.zeros(slots)
+    )  # and for each slot an item that weighs nothing: a move without return
+    if len(mine) * len(items) > _PAIRS:
+        return False
+    place = np.append(assigned, np.arange(slots, dtype=np.int32))
+    less = weights[mine][:, None] - items[None, :]
+    higher = np.maximum(loads[full] - less, loads[place][None, :] + less)
+    higher[:, place == full] = np.inf
+    at, other = np.unravel_index(int(higher.argmin()), higher.shape)
+    if higher[at, other] >= loads[full] * (1 - _LESS):
+        return False
+    to = place[other]
+    loads[full] -= less[at, other]
+    loads[to] += less[at, other]
+    assigned[mine[at]] = to
+    if other < len(assigned):
+        assigned[other] = full
+    return True
+
+
+def _deal(weights: Floats, assigned: NDArray[np.int32], loads: Floats, full: int) -> bool:
+    """The items of the fullest and of one other slot dealt anew between the two; false if no slot helps."""
+    mine = np.flatnonzero((assigned == full) & (weights > 0))
+    best, chosen = loads[full] * (1 - _LESS), None
+    if len(mine) >= _DEALT or len(loads) > _DEALERS:
+        return False
+    for slot in np.argsort(loads, kind="stable").tolist():
+        items = np.append(mine, np.flatnonzero((assigned == slot) & (weights > 0)))
+        if slot == full or len(items) > _DEALT:
+            continue
+        ways = (np.arange(1 << (len(items) - 1))[:, None] >> np.arange(len(items))) & 1
+        sums = ways @ weights[items]
+        higher = np.maximum(sums, weights[items].sum() - sums)
+        way = int(higher.argmin())
+        if higher[way] < best:
+            best, chosen = higher[way], (slot, items, ways[way].astype(np.bool_))
+    if chosen is None:
+        return False
+    slot, items, goes = chosen
+    assigned[items] = np.where(goes, slot, full)
+    for changed in (slot, full):
+        loads[changed] = weights[assigned == changed].sum()
+    return True
 
 
 def makespan(loads: Floats, cores: int) -> float:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from unskew.core.histogram import Floats, Histogram, sum_by
 from unskew.core.loads import migration
 from unskew.core.routing import RoutingTable
-from unskew.core.scheduling import fill, longest_first, makespan, swapped
+from unskew.core.scheduling import evened, fill, longest_first, makespan
 
 Index = NDArray[np.int64]
 
@@ -219,7 +219,7 @@ def _scratch(entries: _Entries, cap: float) -> _Placement:
     work.settle()
     work.mend(cap)
     if work.loads.max() > cap * (1 + _SLACK):
-        work = _Work(entries, swapped(entries.load, work.slot, entries.slots, cap))
+        work = _Work(entries, evened(entries.load, work.slot, entries.slots, cap))
     return work.placement()
 
 
@@ -260,7 +260,7 @@ def _evenly(entries: _Entries) -> NDArray[np.int32]:
         work.mend(least * level)
         if work.loads.max() > least * level * (1 + _SLACK):
             break
-    return swapped(entries.load, work.slot, entries.slots, least)
+    return evened(entries.load, work.slot, entries.slots, least)
 
 
 def _fullest_first(entries: _Entries, placed: _Placement) -> _Placement:
