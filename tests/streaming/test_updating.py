@@ -44,6 +44,7 @@ class Slot:
         out, late = self.operator.step(payload.combine_chunks(), state, clock)
         assert out.schema == self.operator.output
         assert late == 0
+        state.applied = (state.applied or 0) + 1
         state.save(self.store, self.cache)
         return out.to_pylist()
 

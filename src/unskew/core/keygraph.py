@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from unskew.core.histogram import Floats, sum_by
 from unskew.core.matching import best_matching
-from unskew.core.scheduling import fill, swapped
+from unskew.core.scheduling import evened, fill
 
 Index = NDArray[np.int64]
 
@@ -165,7 +165,7 @@ def _evened(load: Floats, server: NDArray[np.int32], servers: int, cap: float) -
         if sum_by(dealt, load, servers).max() >= carried.max():
             break
         server = dealt
-    return swapped(load, server, servers, cap)
+    return evened(load, server, servers, cap)
 
 
 def climbed(

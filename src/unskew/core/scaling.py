@@ -12,11 +12,15 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Usage:
-    """One batch: its records, the seconds its slots were busy in all, and the seconds from its start to its end."""
+    """One batch: its records, the seconds its slots were busy in all, and the seconds from its start to its end.
+
+    `handling` are the busy seconds that went into records, not into reading and storing state.
+    """
 
     records: float
     busy: float
     wall: float
+    handling: float = 0.0
 
 
 class Scaling(Protocol):

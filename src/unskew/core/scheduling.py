@@ -60,7 +60,7 @@ def evened(weights: Floats, assigned: NDArray[np.int32], slots: int, level: floa
     [0, 0, 1, 1, 1]
     """
     assigned = assigned.copy()
-    loads = np.bincount(assigned, weights, slots)
+    loads = np.bincount(assigned, weights, slots).astype(np.float64)
     for _ in range(_ROUNDS * slots):
         full = int(loads.argmax())
         if loads[full] <= level:

@@ -6,7 +6,8 @@ import contextlib
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,6 +35,15 @@ Sink = Callable[["DataFrame", int], Any]
 
 SHOWN = 20
 """Heavy keys in a line of the journal."""
+
+SWITCH = 0.005
+"""Seconds that any switch costs: a few files are written and read."""
+
+NOISE = 1.5
+"""Standard deviations of a slot's load that are no imbalance: in a small batch even loads look uneven."""
+
+LONGEST = 200
+"""Characters of a key in the journal."""
 
 FIRST_GUESS = 3e-6
 """Seconds to move one key's state, until that was measured on this job."""
@@ -118,11 +128,19 @@ class Controller:
         held = df.persist() if self.settings.persist else df
         try:
             self.sink(held, batch)
-            if not set(active_slots(turn)) <= self.ledger.heard(batch):
+            if not self._read_whole(turn):
                 held.write.format("noop").mode("overwrite").save()
         finally:
             if self.settings.persist:
                 held.unpersist()
+
+    def _read_whole(self, turn: Turn) -> bool:
+        """Whether every slot was called and every partition of the state is stored: Spark does so at a task's end."""
+        if not set(active_slots(turn)) <= self.ledger.heard(turn.batch):
+            return False
+        return not isinstance(self.sink, FunctionType) or self.ledger.stored(
+            turn.batch, self.settings.max_slots
+        )
 
     def _remember(self, batch: int, reports: Sequence[Report], wall: float) -> None:
         if not self.recent:
@@ -141,7 +159,8 @@ class Controller:
         found = histogram_of(reports, self.key_names, self.key_type, self.buckets)
         if found.total:
             busy = sum(sum(r.figures["seconds"].values()) for r in reports)
-            self.recent.append((batch, found, Usage(found.total, busy, wall)))
+            handling = sum(r.figures["seconds"]["handle"] for r in reports)
+            self.recent.append((batch, found, Usage(found.total, busy, wall, handling)))
 
     def _decide(self, turn: Turn, table: RoutingTable) -> tuple[RoutingTable | None, Decision]:
         settings = self.settings
@@ -159,7 +178,9 @@ class Controller:
             return None, Decision(False, "nothing was measured yet")
         candidate = self._planned(table, table.slots)
         recent = [histogram for _, histogram, _ in self.recent][-settings.policy.patience :]
-        decision = settings.policy.decide(
+        noise = NOISE * float(np.sqrt(table.slots / recent[-1].total))
+        policy = replace(settings.policy, tolerance=max(settings.policy.tolerance, noise))
+        decision = policy.decide(
             table, candidate, recent, self._costs(), windows_since_switch=self._since_switch(turn)
         )
         if not decision.switch:
@@ -188,7 +209,7 @@ class Controller:
     def _costs(self) -> Costs:
         usage = [u for _, _, u in self.recent]
         records = sum(u.records for u in usage)
-        return Costs(sum(u.busy for u in usage) / max(records, 1.0), self.per_state)
+        return Costs(sum(u.handling for u in usage) / max(records, 1.0), self.per_state, SWITCH)
 
     def _since_switch(self, turn: Turn) -> int | None:
         if turn.target is not None:
@@ -250,7 +271,7 @@ class Controller:
                 "gain": round(decision.gain, 4),
                 "cost": round(decision.cost, 4),
             },
-            "top": [[str(k), n, int(s)] for (k, n), s in zip(top, slots, strict=True)],
+            "top": [[str(k)[:LONGEST], n, int(s)] for (k, n), s in zip(top, slots, strict=True)],
             "seconds": {"slots": laps, "slowest": _slowest(reports)},
         }
 

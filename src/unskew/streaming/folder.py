@@ -75,7 +75,12 @@ class Folder:
 
 def absolute(address: str) -> str:
     """The address as every process understands it, whatever folder it was started in."""
-    return address if ":" in address.partition("/")[0] else posixpath.abspath(address)
+    scheme, colon, _ = address.partition("/")[0].partition(":")
+    if not colon:
+        return posixpath.abspath(address)
+    if scheme != "file" and "://" not in address:
+        raise ValueError(f"checkpoint {address!r} names no host: write {scheme}://host/path, or a plain path")
+    return address
 
 
 def _opened(address: str) -> tuple[fs.FileSystem, str]:

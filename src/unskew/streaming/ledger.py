@@ -145,6 +145,17 @@ class Ledger:
         """The slots that reported on a batch."""
         return {int(name) for name in self.folder.names(f"acks/{batch}")}
 
+    def stored(self, batch: int, partitions: int) -> bool:
+        """Whether Spark has stored the state of every partition after a batch."""
+        version = str(batch + 1)
+        return all(
+            any(
+                name.partition(".")[0].partition("_")[0] == version
+                for name in self.spark.names(f"state/0/{p}")
+            )
+            for p in range(partitions)
+        )
+
     def forget_reports(self, batch: int) -> None:
         """Drop what was said of a batch that is about to run again."""
         self.folder.delete(f"acks/{batch}")

@@ -13,7 +13,7 @@ from typing import Any
 
 from unskew.streaming.folder import Folder
 
-_HELD: dict[str, str] = {}
+_HELD: dict[str, tuple[str, Any]] = {}  # by address: the token, and the query once it runs
 _GUARD = threading.Lock()
 
 
@@ -44,7 +44,7 @@ class Lock:
                 raise ValueError(
                     f"{self._folder.address}: a query of {who} runs on this checkpoint: {remedy}"
                 )
-            _HELD[self._folder.address] = self._token
+            _HELD[self._folder.address] = (self._token, None)
             about = {
                 "host": socket.gethostname(),
                 "pid": os.getpid(),
@@ -53,15 +53,24 @@ class Lock:
             }
             try:
                 self._folder.write("lock", json.dumps(about).encode())
+                won = json.loads(self._folder.read("lock")).get("token") == self._token
             except BaseException:
                 del _HELD[self._folder.address]
                 raise
+            if not won:  # another process wrote it at the same moment
+                del _HELD[self._folder.address]
+                raise ValueError(f"{self._folder.address}: another query starts on this checkpoint right now")
         return self
+
+    def run(self, query: Any) -> None:
+        """Hold it as long as this query is active."""
+        with _GUARD:
+            _HELD[self._folder.address] = (self._token, query)
 
     def release(self) -> None:
         """Let go, if it is held."""
         with _GUARD:
-            if _HELD.get(self._folder.address) == self._token:
+            if _HELD.get(self._folder.address, ("",))[0] == self._token:
                 del _HELD[self._folder.address]
                 # a lock whose token nobody holds is nobody's: what ended the query is worth more than this error
                 with contextlib.suppress(OSError):
@@ -80,7 +89,9 @@ class Lock:
         if about.get("host") != socket.gethostname():
             return about
         if about.get("pid") == os.getpid():
-            return about if _HELD.get(self._folder.address) == about.get("token") else None
+            token, query = _HELD.get(self._folder.address, ("", None))
+            ended = query is not None and not query.isActive
+            return about if token == about.get("token") and not ended else None
         alive = about.get("born") is not None and _born(int(about["pid"])) == about["born"]
         return about if alive else None
 

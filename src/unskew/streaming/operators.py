@@ -15,8 +15,12 @@ from unskew.streaming.identity import Index, groups_of
 from unskew.streaming.slot_state import DEADLINE, HASH, WINDOW, Layout, SlotState, one_piece
 
 RECORDS = "records"
+MOMENT = pa.timestamp("us", "UTC")
 TIME = "time"
 """The latest event time (milliseconds) among the records of a payload row."""
+
+NO_TIME = int(np.iinfo(np.int64).min)
+"""The time of records that have none."""
 
 
 @dataclass(frozen=True)
@@ -53,9 +57,14 @@ class Expiry:
     idle: int
     by_event_time: bool
 
-    def passed(self, clock: Clock) -> int:
-        """The moment up to which deadlines have come."""
-        return clock.watermark if self.by_event_time else clock.now
+    def take(self, state: SlotState, clock: Clock) -> pa.Table:
+        """Remove the rows whose deadline has come."""
+        passed = clock.watermark if self.by_event_time else clock.now
+        if passed < 0:
+            return state.layout.schema.empty_table()
+        due = state.due(passed)
+        state.remove(due)
+        return due
 
     def deadlines(
         self, payload: pa.Table, groups: Index, size: int, before: pa.Table, owners: Index, clock: Clock
@@ -63,8 +72,9 @@ class Expiry:
         """When each of `size` groups of payload rows expires; an old record brings no deadline forward."""
         if not self.by_event_time:
             return np.full(size, clock.now + self.idle)
-        latest = np.full(size, np.iinfo(np.int64).min)
+        latest = np.full(size, NO_TIME)
         np.maximum.at(latest, groups, payload[TIME].to_numpy())
+        latest[latest == NO_TIME] = max(clock.watermark, 0)  # a record without a time is as old as it may be
         latest += self.idle
         np.maximum.at(latest, owners, before[DEADLINE].to_numpy())
         return latest
@@ -73,8 +83,8 @@ class Expiry:
         """The event times (milliseconds) of records, as far as deadlines need them."""
         if not self.by_event_time or column is None:
             return np.zeros(len(rows), np.int64)
-        times: NDArray[np.int64] = rows[column].cast(pa.int64()).fill_null(0).to_numpy() // 1000
-        return times
+        times: NDArray[np.int64] = rows[column].cast(pa.int64()).fill_null(NO_TIME).to_numpy()
+        return np.where(times == NO_TIME, NO_TIME, times // 1000)
 
 
 @dataclass(frozen=True)
@@ -108,6 +118,10 @@ class Operator(Protocol):
     def payload(self) -> pa.Schema:
         """The columns that travel to the slots."""
 
+    @property
+    def expiry(self) -> Expiry | None:
+        """When its state expires without records, if it does."""
+
     def pack(self, rows: pa.Table) -> pa.Table:
         """Records (hash, key columns `key.i`, others by name) as payload rows."""
 
@@ -130,6 +144,7 @@ class AggregateOperator:
     time: str | None = None
     emit: str = "changed"
     expiry: Expiry | None = None
+    moment: pa.DataType = MOMENT
 
     @cached_property
     def layout(self) -> Layout:
@@ -150,8 +165,11 @@ class AggregateOperator:
     @cached_property
     def output(self) -> pa.Schema:
         """The columns it puts out."""
-        moment = pa.timestamp("us", "UTC")
-        window = [pa.field(WINDOW, pa.struct([("start", moment), ("end", moment)]))] if self.window else []
+        window = (
+            [pa.field(WINDOW, pa.struct([("start", self.moment), ("end", self.moment)]))]
+            if self.window
+            else []
+        )
         return pa.schema([*self.key, *window, *self.aggregation.output_schema])
 
     def pack(self, rows: pa.Table) -> pa.Table:
@@ -171,11 +189,14 @@ class AggregateOperator:
             in_time = ends > clock.watermark
             late = int(payload[RECORDS].to_numpy()[~in_time].sum())
             payload = payload if in_time.all() else payload.filter(pa.array(in_time))
+        if self.expiry is not None:
+            self.expiry.take(state, clock)  # before its next record, which begins anew
         changed = self._merged(payload, state, clock)
         due = self.layout.schema.empty_table()
-        passed = clock.watermark if self.expiry is None else self.expiry.passed(clock)
-        if self.layout.expires and passed >= 0:
-            due = state.due(passed)
+        if self.expiry is not None:
+            self.expiry.take(state, clock)
+        elif self.window and clock.watermark >= 0:
+            due = state.due(clock.watermark)
             state.remove(due)
         return self.put_out(due if self.window and self.emit == "closed" else changed), late
 
@@ -222,7 +243,7 @@ class AggregateOperator:
         columns = [one_piece(rows[f"key.{i}"]) for i in range(len(self.key))]
         if self.window:
             starts = rows[WINDOW].to_numpy()
-            moments = [pa.array(m, pa.timestamp("us", "UTC")) for m in (starts, starts + self.window.size)]
+            moments = [pa.array(m, self.moment) for m in (starts, starts + self.window.size)]
             columns.append(pa.StructArray.from_arrays(moments, ["start", "end"]))
         columns += self.aggregation.final(self._bare(rows.select(self.layout.values))).columns
         return pa.table(columns, schema=self.output)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -97,17 +97,11 @@ def active_slots(turn: Turn) -> list[int]:
 
 def normal_keys(rows: pa.Table) -> pa.Table:
     """The rows with -0.0 as 0.0 and every NaN alike in the key columns: Spark groups them so."""
-    for i, name in enumerate(rows.column_names):
-        if name.startswith("key."):
-            normal = _each(rows[name], _normal)
-            rows = rows if normal is rows[name] else rows.set_column(i, name, normal)
+    for i, f in enumerate(rows.schema):
+        if f.name.startswith("key.") and _has_floats(f.type):
+            chunks = [_normal(chunk) for chunk in rows.column(i).chunks]
+            rows = rows.set_column(i, f.name, pa.chunked_array(chunks, f.type))
     return rows
-
-
-def _each(column: pa.ChunkedArray, change: Callable[[pa.Array], pa.Array]) -> pa.ChunkedArray:
-    if not _has_floats(column.type):
-        return column
-    return pa.chunked_array([change(chunk) for chunk in column.chunks], column.type)
 
 
 def _has_floats(t: pa.DataType) -> bool:

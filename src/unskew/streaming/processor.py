@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
+from unskew.streaming.frames import frame_of
 from unskew.streaming.labels import slot_labels
 from unskew.streaming.ledger import Ledger
 from unskew.streaming.local_cache import LocalCache
@@ -62,6 +63,8 @@ class SlotProcessor(StatefulProcessor):
     def _step(self, key: Any, payloads: list[bytes], batch: int | None, timer_values: Any) -> Iterator[Any]:
         slot = slot_labels(self._max_slots).index(int(key[0]))
         if slot in self._done:
+            if payloads:
+                raise RuntimeError(f"Spark called slot {slot} twice with records in one batch")
             return  # timers fire after the records of the same batch
         self._done.add(slot)
         context = TaskContext.get()
@@ -131,11 +134,7 @@ def _frame(out: pa.Table) -> pd.DataFrame:
     for f, column in zip(out.schema, out.columns, strict=True):
         columns += column.flatten() if _is_window(f) else [column]
     table = pa.table(columns, schema=flat(out.schema)).combine_chunks()  # Spark takes one chunk a column
-    # Spark looks into nested values one by one and does not know pandas' NA there
-    frame: pd.DataFrame = table.to_pandas(
-        types_mapper=lambda t: None if pa.types.is_nested(t) else pd.ArrowDtype(t)
-    )
-    return frame
+    return frame_of(table, pd.ArrowDtype)
 
 
 def _is_window(f: pa.Field) -> bool:

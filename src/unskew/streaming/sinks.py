@@ -51,7 +51,7 @@ class Parquet:
 
 @dataclass(frozen=True)
 class Memory:
-    """A temporary view with the rows of all batches and a column `batch`; for trying things out."""
+    """The view `global_temp.NAME` with the rows of all batches and a column `batch`; for trying things out."""
 
     name: str
 
@@ -62,8 +62,9 @@ class Memory:
         spark = df.sparkSession
         rows = df.toArrow()
         rows = rows.append_column("batch", pa.array([batch] * len(rows), pa.int64()))
-        if spark.catalog.tableExists(self.name):
-            before = spark.table(self.name).toArrow()
+        view = f"global_temp.{self.name}"
+        if spark.catalog.tableExists(view):
+            before = spark.table(view).toArrow()
             kept = before.filter(pa.compute.not_equal(before["batch"], batch))
             rows = pa.concat_tables([kept, rows.cast(before.schema)])
         spark.createDataFrame(rows).createOrReplaceGlobalTempView(self.name)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -11,6 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
+import xxhash
 
 from unskew.core.hashing import Hashes, buckets_of
 from unskew.core.routing import RoutingTable
@@ -168,8 +168,10 @@ class SlotState:
         written = 0
         for run in self._runs:
             if run.name is None:
-                run.name = uuid.uuid4().hex  # never used twice, so a cached run can never be a wrong one
                 data = encoded(run.table)
+                # by content, so that all attempts of a batch store the same, as Spark's state store expects; with
+                # the batch, so that a name that is removed is never put again
+                run.name = f"{self.applied}-{xxhash.xxh3_128_hexdigest(data)}"
                 run.pieces = -(-len(data) // PIECE)
                 for i in range(run.pieces):
                     store.put(f"{run.name}/{i}", data[i * PIECE : (i + 1) * PIECE])

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from unskew.core.hashing import buckets_of
 from unskew.core.protocol import Acknowledgement, Exported
 from unskew.streaming.failpoints import failpoint
 from unskew.streaming.ledger import Ledger, Report
@@ -112,7 +113,7 @@ def reported(loads: pa.Table, state_rows: np.ndarray[Any, Any]) -> pa.Table:
     rest = np.ones(len(records), np.bool_)
     rest[heavy] = False
     hashes = loads[HASH].to_numpy()
-    homes = np.mod(hashes, buckets)
+    homes = buckets_of(hashes, buckets)
     by_bucket = np.bincount(homes[rest], records[rest], buckets)
     distinct = np.bincount(homes[rest], minlength=buckets)
     state = np.maximum(state_rows - np.bincount(homes[heavy], minlength=buckets), 0)

@@ -154,11 +154,12 @@ class Operation:
             )
             if name is not None:
                 writer = writer.queryName(name)
-            with _configured(events.sparkSession, most):
+            with _configured(events.sparkSession, most, self._time_mode()):
                 query = _triggered(writer, triggered).start()
         except BaseException:
             lock.release()
             raise
+        lock.run(query)
         return LiveQuery(query, ledger, lock, most)
 
     def _before(self, checkpoint: str, buckets: int) -> dict[str, Any] | None:
@@ -206,7 +207,13 @@ class Operation:
             "expiry": layout.expires,
             "hash": HASH_NAME,
             "buckets": buckets,
+            "aggregates": described(self.operator).get("aggregates"),
         }
+
+    def _time_mode(self) -> str:
+        if self.watermark is not None:
+            return "EventTime"
+        return "None" if self.operator.expiry is None else "ProcessingTime"
 
     def _routed(self, checkpoint: str, identity: str, buckets: int, most: int) -> DataFrame:
         """Records → payloads → slots → what the operator puts out."""
@@ -227,11 +234,7 @@ class Operation:
         # plain names: mapInArrow takes a dot in a column's name for a field of it; the packer knows the order
         plain = [c.alias(f"c{i}") for i, c in enumerate(chosen)]
         packed = events.select(*plain).mapInArrow(packer, SPARK_PACKED)
-        mode = "None"
-        if self.watermark is not None:
-            mode = "EventTime"
-        elif operator.layout.expires:
-            mode = "ProcessingTime"
+        mode = self._time_mode()
         travels = from_arrow_schema(flat(operator.output))
         out = packed.groupBy(F.col("label")).transformWithStateInPandas(
             SlotProcessor(checkpoint, identity, operator, buckets, most, mode),
@@ -258,7 +261,7 @@ def _triggered(writer: DataStreamWriter, trigger: dict[str, Any]) -> DataStreamW
 
 
 @contextlib.contextmanager
-def _configured(spark: Any, partitions: int) -> Iterator[None]:
+def _configured(spark: Any, partitions: int, mode: str) -> Iterator[None]:
     """The settings that the query captures when it starts; the session has its own again afterwards."""
     wanted = {
         "spark.sql.shuffle.partitions": str(partitions),
@@ -267,6 +270,9 @@ def _configured(spark: Any, partitions: int) -> Iterator[None]:
         ),
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     }
+    if mode == "ProcessingTime":
+        # time always moves on, so Spark would run empty batches without end; records call the slots often enough
+        wanted["spark.sql.streaming.noDataMicroBatches.enabled"] = "false"
     before = {name: spark.conf.get(name, None) for name in wanted}
     for name, value in wanted.items():
         spark.conf.set(name, value)

@@ -13,7 +13,8 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from unskew.spark.keys import Key, KeyColumns, field, key_columns
 from unskew.streaming.aggregation import Aggregate, Aggregation
-from unskew.streaming.operators import AggregateOperator, Expiry, Operator, Window
+from unskew.streaming.operators import MOMENT, AggregateOperator, Expiry, Operator, Window
+from unskew.streaming.slot_state import WINDOW
 from unskew.streaming.starting import Operation
 from unskew.streaming.updating import UpdateOperator
 
@@ -78,10 +79,12 @@ class Stream:
         for name, one in aggregates.items():
             if not isinstance(one, Aggregate):
                 raise ValueError(f"{name}={one!r} is no aggregate: use unskew.count(), unskew.sum(column), …")
-            if name in self.keys.names or name == "window":
+            if name in self.keys.names or name == WINDOW:
                 raise ValueError(f"the name {name!r} is taken by the key or the window: choose another")
         if window is not None and self.time is None:
             raise ValueError("windows need time=: unskew.stream(events, key, time='…')")
+        if window is not None and WINDOW in self.keys.names:
+            raise ValueError("a key column is called 'window', as the window of the result is: rename it")
         if slide is not None and window is None:
             raise ValueError("slide= needs window=")
         if window is not None and ttl is not None:
@@ -104,6 +107,7 @@ class Stream:
             self.time,
             emit or ("closed" if closes else "changed"),
             self._expiry(ttl),
+            schema.field(self.time).type if window is not None and self.time is not None else MOMENT,
         )
         used = dict.fromkeys([*operator.aggregation.inputs, *([self.time] if self.time else [])])
         return self._operation(operator, list(used))
@@ -191,8 +195,8 @@ def duration(text: str, what: str) -> int:
         found = pd.Timedelta(text)
     except (ValueError, TypeError) as error:
         raise ValueError(f"{what} is a length of time like '10 minutes', not {text!r}") from error
-    if pd.isna(found) or found <= pd.Timedelta(0):
-        raise ValueError(f"{what} is a length of time above 0, not {text!r}")
+    if pd.isna(found) or found < pd.Timedelta("1 ms"):
+        raise ValueError(f"{what} is a length of time, a millisecond or more, not {text!r}")
     return int(found.value // 1000)
 
 

@@ -12,6 +12,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from unskew.streaming.frames import frame_of
 from unskew.streaming.identity import Index, groups_of
 from unskew.streaming.operators import RECORDS, TIME, Clock, Expiry
 from unskew.streaming.slot_state import DEADLINE, HASH, Layout, SlotState, one_piece
@@ -67,15 +68,19 @@ class UpdateOperator:
 
     def step(self, payload: pa.Table, state: SlotState, clock: Clock) -> tuple[pa.Table, int]:
         """Call the function, keep the states it gives back, put out what it puts out."""
-        outs = []
+        outs = [self._expire(state, clock)]  # before its next record, which begins anew
         if len(payload):
             outs.append(self._handle(payload, state, clock))
-        if self.expiry is not None and self.expiry.passed(clock) >= 0:
-            due = state.due(self.expiry.passed(clock))
-            state.remove(due)
-            if self.expired is not None and len(due):
-                outs.append(self._checked(self.expired(self._states(due)), "expired"))
-        return pa.concat_tables(outs) if outs else self.output.empty_table(), 0
+            outs.append(self._expire(state, clock))
+        return pa.concat_tables(outs), 0
+
+    def _expire(self, state: SlotState, clock: Clock) -> pa.Table:
+        if self.expiry is None:
+            return self.output.empty_table()
+        due = self.expiry.take(state, clock)
+        if self.expired is None or not len(due):
+            return self.output.empty_table()
+        return self._checked(self.expired(self._states(due)), "expired")
 
     def _handle(self, payload: pa.Table, state: SlotState, clock: Clock) -> pa.Table:
         keys = [one_piece(payload[f"key.{i}"]) for i in range(len(self.key))]
@@ -168,7 +173,7 @@ class UpdateOperator:
     def _states(self, rows: pa.Table) -> pd.DataFrame:
         chosen = rows.select([*self.layout.identity, *self.layout.values])
         named = chosen.rename_columns([*self.key.names, *self.state.names])
-        return named.to_pandas(types_mapper=_WHOLE.get)  # type: ignore[no-any-return]
+        return frame_of(named, _WHOLE.get)
 
     def _checked(self, out: Any, what: str) -> pa.Table:
         if isinstance(out, dict):
@@ -183,7 +188,7 @@ class UpdateOperator:
 def _frame(table: pa.Table) -> pd.DataFrame:
     """As pandas, whole numbers as such also where some are missing."""
     whole = {t: dtype for t, dtype in _WHOLE.items() if _has_nulls(table, t)}
-    return table.to_pandas(types_mapper=whole.get)  # type: ignore[no-any-return]
+    return frame_of(table, whole.get)
 
 
 def _has_nulls(table: pa.Table, t: pa.DataType) -> bool:
