@@ -55,6 +55,7 @@ class Slot:
         state = SlotState.load(self.operator.layout, 8, self.store, self.cache)
         out, late = self.operator.step(payload, state, clock)
         assert out.schema == self.operator.output
+        state.applied = (state.applied or 0) + 1
         state.save(self.store, self.cache)
         self.left = len(state)
         return out.to_pylist(), late
@@ -200,3 +201,21 @@ def test_the_number_of_map_tasks_does_not_matter(tasks: int) -> None:
     slot = Slot()
     events: list[Event] = [(f"{i % 7}", i) for i in range(100)]
     assert counts(slot.step(events, tasks=tasks)[0]) == Counter(f"{i % 7}" for i in range(100))
+
+
+@pytest.mark.parametrize("by_event_time", [False, True])
+def test_a_key_that_was_idle_too_long_begins_anew_even_in_the_batch_that_finds_out(
+    by_event_time: bool,
+) -> None:
+    slot = Slot(expiry=Expiry(1000, by_event_time))
+    slot.step([("a", 0)], Clock(0, 0))
+    later = Clock(3_600_000, 3_600_000)
+    out, _ = slot.step([("a", 3600 * SECOND)], later)
+    assert counts(out) == {"a": 1}
+
+
+def test_a_record_without_a_time_does_not_drop_its_key() -> None:
+    slot = Slot(expiry=Expiry(1000, by_event_time=True))
+    for batch in range(1, 4):
+        out, _ = slot.step([("a", None)], Clock(0, 5_000_000))
+        assert counts(out) == {"a": batch}
