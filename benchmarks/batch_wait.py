@@ -13,8 +13,8 @@ from benchmarks.bars import Bar
 from benchmarks.batch import save
 from benchmarks.batch_spark import in_turns, noop, parquet, session, zipf_keys
 
-CORES, SITES, RECORDS, WAIT = 16, 64, 8000, 0.03
-"""240 seconds of waiting in all: 15 s when spread evenly over 16 cores."""
+CORES, SITES, RECORDS, WAIT = 16, 64, 8000, 0.075
+"""600 seconds of waiting in all: 37.5 s when spread evenly over 16 cores."""
 
 PAGE = 4096
 """Bytes a record carries. With next to none Spark's AQE would put everything into one task, which would flatter us."""
