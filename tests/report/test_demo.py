@@ -23,6 +23,8 @@ TINY = [
     "300",
     "--wait",
     "0.001",
+    "--batches",
+    "4",
 ]
 
 
@@ -55,7 +57,7 @@ def test_the_terminal_and_the_page_name_every_planner(run: tuple[Path, str], pag
 
 def test_the_page_opens_without_a_network(page: Found) -> None:
     assert_self_contained(page)
-    assert len(page.data) == 6
+    assert len(page.data) == 8
     assert not any("http" in spec for spec in page.data)
 
 

@@ -38,7 +38,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         options.windows, options.keys, options.draws, options.slots, options.exponent, options.seed
     )
     console = Console()
-    acts = [] if options.no_spark else [crawl.section(_crawl(options, console)), live.section(_live(console))]
+    acts = (
+        []
+        if options.no_spark
+        else [crawl.section(_crawl(options, console)), live.section(_live(options, console))]
+    )
     results = _simulate(setting, console)
     print_table(results, console)
     if options.picture is not None:
@@ -77,9 +81,11 @@ def _crawl(options: argparse.Namespace, console: Console) -> crawl.Outcome:
     return found
 
 
-def _live(console: Console) -> live.Outcome:
+def _live(options: argparse.Namespace, console: Console) -> live.Outcome:
     with console.status("streaming") as status:
-        found = live.run(crawl.session(crawl.Crawl.cores), live.Clicks(), status.update)
+        found = live.run(
+            crawl.session(crawl.Crawl.cores), live.Clicks(batches=options.batches), status.update
+        )
     before, after = found.median(live.HASHED), found.median(live.MOVING)
     console.print(
         f"A live stream with drifting hot keys: [bold]{before:.1f} s[/] a batch hashed, [bold]{after:.1f} s[/] with "
@@ -106,6 +112,12 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     add("--no-spark", action="store_true", help="leave out the job on Spark")
     add("--pages", type=int, default=crawl.Crawl.pages, help="pages of the job (default: %(default)s)")
     add("--wait", type=float, default=crawl.Crawl.wait, help="seconds a page waits (default: %(default)s)")
+    add(
+        "--batches",
+        type=int,
+        default=live.Clicks.batches,
+        help="of the stream, at least 3 (default: %(default)s)",
+    )
     add("--windows", type=int, default=default.windows, help="at least 2 (default: %(default)s)")
     add("--keys", type=int, default=default.keys, help="distinct keys (default: %(default)s)")
     add("--draws", type=int, default=default.draws, help="records a window (default: %(default)s)")
@@ -115,6 +127,10 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--seed", type=int, default=default.seed, help="of the stream and the planners (default: %(default)s)"
     )
     options = parser.parse_args(arguments)
+    if options.batches < 3:
+        parser.error(
+            f"--batches is {options.batches}, but state moves from the second batch on: give 3 or more"
+        )
     if options.windows < 2:
         parser.error(
             f"--windows is {options.windows}, but state moves from the second window on: give 2 or more"
