@@ -15,7 +15,7 @@ def slot_labels(partitions: int) -> tuple[int, ...]:
     """For each partition the smallest label (an int ≥ 0) that `hashpartitioning(label, partitions)` sends there.
 
     >>> slot_labels(2)
-    (0, 2)
+    (2, 0)
     """
     labels = np.full(partitions, -1, np.int64)
     start, step = 0, 64 * partitions
