@@ -16,6 +16,7 @@ from unskew.core.keygraph import NOWHERE, KeyGraph, climbed, metis, relabelled, 
 from unskew.core.loads import Migration, check_match, imbalance, migration, slot_loads
 from unskew.core.pairs import PairHistogram
 from unskew.core.planners import keel
+from unskew.core.planners.workbench import NEW
 from unskew.core.routing import RoutingTable, check_slots
 from unskew.core.scheduling import fill, longest_first
 
@@ -225,7 +226,7 @@ class _Work:
         )
         slots = self.servers * self.slots_per_server
         before = None if self.previous is None else self.previous[operator]
-        old_keys = np.full(len(rows), keel.NEW, np.int32)
+        old_keys = np.full(len(rows), NEW, np.int32)
         old_buckets = np.arange(histogram.buckets, dtype=np.int32) % slots
         if before is not None:
             old_keys, old_buckets = before.slot_of_hashes(histogram.hashes[rows]), before.buckets
@@ -235,7 +236,7 @@ class _Work:
         level = (cap if before is not None else 1.0 / self.servers) * histogram.total
         bucket_server = _levelled(rest.weights, rest.state, home, carried, level)
         if before is None:
-            old_buckets = np.full(histogram.buckets, keel.NEW, np.int32)
+            old_buckets = np.full(histogram.buckets, NEW, np.int32)
         at = self._slots(
             np.concatenate([server, bucket_server]),
             np.concatenate([histogram.tracked.weights[rows], rest.weights]),
@@ -266,9 +267,7 @@ class _Work:
         slot = np.empty(len(server), np.int32)
         for s in range(self.servers):
             mine = np.flatnonzero(server == s)
-            here = np.where(
-                (old[mine] >= s * each) & (old[mine] < (s + 1) * each), old[mine] - s * each, keel.NEW
-            )
+            here = np.where((old[mine] >= s * each) & (old[mine] < (s + 1) * each), old[mine] - s * each, NEW)
             if len(mine):
                 slot[mine] = s * each + keel.spread(
                     load[mine], state[mine], here.astype(np.int32), each, self.target
