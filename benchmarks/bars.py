@@ -59,7 +59,7 @@ def best_of(times: int, run: Callable[[], Any]) -> float:
 def finish(name: str, bars: list[Bar], details: dict[str, Any] | None = None) -> None:
     """Write the JSON, print the verdict and leave with 1 if a bar falls short."""
     RESULTS.mkdir(exist_ok=True)
-    stamp = {"commit": _commit(), "machine": machine(), "when": time.strftime("%Y-%m-%d")}
+    stamp = {"commit": commit(), "machine": machine(), "when": time.strftime("%Y-%m-%d")}
     rows = [{**asdict(bar), "passed": bar.passed} for bar in bars]
     path = RESULTS / f"{name}.json"
     path.write_text(json.dumps({**stamp, "bars": rows, **(details or {})}, indent=1, default=float) + "\n")
@@ -78,7 +78,8 @@ def machine() -> dict[str, Any]:
     return {"cpu": model, "cores": os.cpu_count(), "python": platform.python_version()}
 
 
-def _commit() -> str:
+def commit() -> str:
+    """What was measured."""
     done = subprocess.run(
         ["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=False
     )

@@ -12,8 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 import unskew
 from benchmarks.bars import Bar
-from benchmarks.batch import save
 from benchmarks.batch_spark import in_turns, noop, parquet, session, tasks_of, zipf_keys
+from benchmarks.sections import save
 from unskew.core.loads import lower_bound
 from unskew.core.scheduling import makespan
 
@@ -92,10 +92,10 @@ def cpu() -> None:
                 found[f"z={exponent}, {keys} keys, N={slots}"] = row
                 shown = {k: round(float(v), 2) for k, v in row.items()}
                 print(f"    z={exponent}, {keys} keys, N={slots}: {shown}", flush=True)
-                save("cpu", _judged(aside, won, tasks), found)  # it takes long: keep what there is
+                save("batch", "cpu", _judged(aside, won, tasks), found)  # it takes long: keep what there is
     simulated = found["simulated cores"] = _simulated(spark)
     print(f"    simulated: {simulated}")
-    save("cpu", _judged(aside, won, tasks), found)
+    save("batch", "cpu", _judged(aside, won, tasks), found)
 
 
 def _judged(aside: list[float], won: list[float], tasks: list[float]) -> list[Bar]:
@@ -206,7 +206,7 @@ def _compare(
                 f"    {name}, N={slots}: { {k: round(v, 2) for k, v in found[f'{name}, N={slots}'].items()} }",
                 flush=True,
             )
-    save(section, [Bar(f"{section}: unskew / best rival, worst", worst, 1.05, unit="×")], found)
+    save("batch", section, [Bar(f"{section}: unskew / best rival, worst", worst, 1.05, unit="×")], found)
 
 
 def _records(spark: SparkSession, rows: int, keys: int, exponent: float) -> DataFrame:

@@ -10,8 +10,8 @@ from pyspark.sql import functions as F
 
 import unskew
 from benchmarks.bars import Bar
-from benchmarks.batch import save
 from benchmarks.batch_spark import in_turns, noop, parquet, session, zipf_keys
+from benchmarks.sections import save
 from unskew.core.planning import make_table
 from unskew.spark.keys import key_columns
 from unskew.spark.routing import slot_column
@@ -55,7 +55,7 @@ def routing() -> None:
         Bar("slot column + shuffle, 128 heavy keys", times["128 heavy keys"] / plain, 1.10, unit="×"),
         Bar("slot column + shuffle, 1000 heavy keys", times["1000 heavy keys"] / plain, 1.20, unit="×"),
     ]
-    save("routing", bars, times)
+    save("batch", "routing", bars, times)
 
 
 def measure() -> None:
@@ -88,7 +88,7 @@ def measure() -> None:
             note="the whole job is many times longer",
         ),
     ]
-    save("measure", bars, times)
+    save("batch", "measure", bars, times)
 
 
 def _score(df: DataFrame) -> DataFrame:

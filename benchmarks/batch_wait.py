@@ -10,8 +10,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 import unskew
 from benchmarks.bars import Bar
-from benchmarks.batch import save
 from benchmarks.batch_spark import in_turns, noop, parquet, session, zipf_keys
+from benchmarks.sections import save
 
 CORES, SITES, RECORDS, WAIT = 16, 64, 8000, 0.075
 """600 seconds of waiting in all: 37.5 s when spread evenly over 16 cores."""
@@ -52,7 +52,7 @@ def wait() -> None:
         print(f"    z={exponent}, N={partitions}: { {k: round(v, 2) for k, v in row.items()} }", flush=True)
     worst = min(shares)
     bar = Bar("wait: speedup / the speedup the bound allows, worst", worst, 0.9, at_least=True, unit="×")
-    save("wait", [bar], found)
+    save("batch", "wait", [bar], found)
 
 
 def _compare(spark: SparkSession, df: DataFrame, partitions: int) -> dict[str, Any]:

@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 
 import unskew
 from benchmarks.bars import Bar
-from benchmarks.stream import save
-from benchmarks.stream_spark import Input, json_of, run_unskew, session, zipf
+from benchmarks.sections import save
+from benchmarks.stream_spark import Input, run_unskew, session, zipf
 
 CHANGE = 10
 """Batches after which other keys are hot."""
@@ -53,7 +53,7 @@ def balance() -> None:
                 worst = min(worst, float(good))
         shutil.rmtree(source.root)
     bar = Bar("stream: settled batches within 5 % of the bound, worst exponent", worst, 0.9, at_least=True)
-    save("balance", [bar], found)
+    save("stream", "balance", [bar], found)
 
 
 def waiting() -> None:
@@ -79,7 +79,7 @@ def waiting() -> None:
     bar = Bar(
         "stream, waiting: throughput / what the bound allows", min(shares), 0.9, at_least=True, note=note
     )
-    save("waiting", [bar], found)
+    save("stream", "waiting", [bar], found)
 
 
 def guo() -> None:
@@ -100,7 +100,7 @@ def guo() -> None:
                 "keys moved a batch": float(np.mean(run["moved"])),
             }
             print(f"    N={slots}, {planner}: mean {times.mean():.2f} s, max {times.max():.2f} s", flush=True)
-    save("guo", [], found)
+    save("stream", "guo", [], found)
 
 
 def _wait(spark: SparkSession, source: Input, planner: str, slots: int, wait: float) -> dict[str, Any]:
@@ -122,10 +122,9 @@ def _wait(spark: SparkSession, source: Input, planner: str, slots: int, wait: fl
         _noop, checkpoint=source.checkpoint(name), trigger="availableNow", slots=slots, planner=planner
     )
     query.awaitTermination()
-    progress = [p if isinstance(p, dict) else json_of(p) for p in query.recentProgress]
     lines = query.journal()
     return {
-        "seconds": [p["batchDuration"] / 1e3 for p in progress],
+        "seconds": [p["batchDuration"] / 1e3 for p in query.recentProgress],
         "bound": [line["bound"] for line in lines],
         "moved": [line["moved"]["rows"] for line in lines],
     }

@@ -11,7 +11,7 @@ import numpy as np
 
 import unskew
 from benchmarks.bars import Bar
-from benchmarks.stream import save
+from benchmarks.sections import save
 from benchmarks.stream_spark import Input, native, run_spark, run_unskew, same, seconds, session
 from unskew.core.policy import Decision, Policy
 
@@ -72,7 +72,7 @@ def moving() -> None:
             unit="×",
         ),
     ]
-    save("moving", bars, found)
+    save("stream", "moving", bars, found)
     shutil.rmtree(source.root)
 
 
@@ -81,8 +81,10 @@ def steady() -> None:
     spark = session("local[2]")
     random = np.random.default_rng(3)
     source = Input()
+    hot = np.arange(20_000)
     for batch in range(200):
-        hot = random.permutation(20_000) if batch % 10 == 0 else hot  # noqa: F821
+        if batch % 10 == 0:
+            hot = random.permutation(20_000)
         shares = np.minimum(random.zipf(1.5, 10_000) - 1, 19_999)
         source.add(hot[shares])
     progress, _, lines = run_unskew(spark, source, "long", slots=2)
@@ -109,4 +111,4 @@ def steady() -> None:
         Bar("stream: batches 150-200 / batches 30-80", late / early, 1.1, unit="×"),
         Bar("stream: time for 4 × the rows", growth, 4.0, unit="×"),
     ]
-    save("steady", bars, found)
+    save("stream", "steady", bars, found)

@@ -138,7 +138,7 @@ def run_spark(
     writer = build(source.read(spark)).writeStream.outputMode("update").foreachBatch(sink)
     query = writer.option("checkpointLocation", source.checkpoint(name)).trigger(availableNow=True).start()
     query.awaitTermination()
-    return _progress(query), sink.answers
+    return query.recentProgress, sink.answers
 
 
 def run_unskew(
@@ -152,19 +152,7 @@ def run_unskew(
     query = operation.start(sink, checkpoint=source.checkpoint(name), trigger="availableNow", **options)
     query.awaitTermination()
     assert sink.answers is not None
-    return _progress(query), sink.answers, query.journal()
-
-
-def _progress(query: Any) -> list[dict[str, Any]]:
-    return [p if isinstance(p, dict) else json_of(p) for p in query.recentProgress]
-
-
-def json_of(progress: Any) -> dict[str, Any]:
-    """A progress report as a dict."""
-    import json
-
-    found: dict[str, Any] = json.loads(progress.json)
-    return found
+    return query.recentProgress, sink.answers, query.journal()
 
 
 def seconds(progress: list[dict[str, Any]], warm_up: int) -> float:

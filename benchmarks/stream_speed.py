@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.bars import Bar
-from benchmarks.stream import save
+from benchmarks.sections import save
 from benchmarks.stream_spark import (
     Input,
     native,
@@ -80,7 +80,7 @@ def speed() -> None:
         ),
         Bar("stream: statistics, reports, policy and journal / batch time", float(overhead), 0.05),
     ]
-    save("speed", bars, found)
+    save("stream", "speed", bars, found)
 
 
 def large() -> None:
@@ -129,10 +129,10 @@ def large() -> None:
             10.0,
             at_least=True,
             unit="×",
-            note="Spark's operator was spared the 2M keys of state: seeding them would take it half an hour",
+            note="Spark's operator was spared the 2M keys of state",
         ),
     ]
-    save("large", bars, found)
+    save("stream", "large", bars, found)
 
 
 def _size(folder: str) -> float:

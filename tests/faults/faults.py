@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from benchmarks.bars import RESULTS, _commit
+from benchmarks.bars import RESULTS, commit
 from tests.faults.cases import GROUPS, SHORT
 from tests.faults.outcome import Outcome
 from tests.faults.process import Job
@@ -96,7 +96,7 @@ def record(group: str, outcomes: list[Outcome], seconds: int) -> None:
     path = RESULTS / "faults.json"
     groups = json.loads(path.read_text())["groups"] if path.exists() else {}
     groups[group] = {
-        "commit": _commit(),
+        "commit": commit(),
         "when": time.strftime("%Y-%m-%d"),
         "seconds": seconds,
         "tried": tried(outcomes),

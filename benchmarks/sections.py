@@ -1,0 +1,45 @@
+"""A benchmark in sections, each in a process of its own, since it needs its own Spark."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from benchmarks.bars import RESULTS, Bar, finish
+
+
+def run(benchmark: str, sections: Mapping[str, str]) -> None:
+    """Run the sections asked for on the command line (default: all) and judge everything measured so far.
+
+    `sections` says which module has the function of that name.
+    """
+    wanted = sys.argv[1:] or list(sections)
+    for name in wanted:
+        if name not in sections:
+            sys.exit(f"there is no section {name!r}: choose from {', '.join(sections)}")
+    for name in wanted:
+        print(f"\n== {name}", flush=True)
+        code = f"from benchmarks.{sections[name]} import {name}; {name}()"
+        subprocess.run([sys.executable, "-c", code], check=True)
+    bars: list[Bar] = []
+    details: dict[str, Any] = {}
+    for name in sections:
+        part = RESULTS / f"{benchmark}-{name}.json"
+        if part.exists():
+            found = json.loads(part.read_text())
+            bars += [Bar(**bar) for bar in found["bars"]]
+            details[name] = found["details"]
+    finish(benchmark, bars, details)
+
+
+def save(benchmark: str, section: str, bars: list[Bar], details: Any) -> None:
+    """Keep what one section measured."""
+    RESULTS.mkdir(exist_ok=True)
+    for bar in bars:
+        print(bar.line(), flush=True)
+    part = {"bars": [asdict(bar) for bar in bars], "details": details}
+    (RESULTS / f"{benchmark}-{section}.json").write_text(json.dumps(part, indent=1, default=float) + "\n")
