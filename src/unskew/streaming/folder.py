@@ -14,7 +14,7 @@ class Folder:
     """A folder whose files are written whole or not at all.
 
     A file is written under a temporary name and then renamed, so a reader never sees half of one, whoever dies
-    when. Works on local disks and on whatever `pyarrow.fs` opens by address (`hdfs://`, `s3://`, `gs://`).
+    when. Tested on local disks; other file systems (`hdfs://`, `s3://`) are those of `pyarrow.fs`.
     """
 
     def __init__(self, address: str) -> None:

@@ -87,20 +87,12 @@ class Expiry:
         return np.where(times == NO_TIME, NO_TIME, times // 1000)
 
 
-@dataclass(frozen=True)
-class Loads:
+def loads_of(payload: pa.Table, keys: int) -> pa.Table:
     """Records by key: one row a key, in no order. Keys with one hash are one, since they are routed as one."""
-
-    rows: pa.Table
-
-    @classmethod
-    def of(cls, payload: pa.Table, keys: int) -> Loads:
-        """Summed by key from payload rows that carry their records."""
-        columns = [f"key.{i}" for i in range(keys)]
-        groups, firsts = groups_of(payload[HASH].to_numpy(), [])
-        counts = np.bincount(groups, payload[RECORDS].to_numpy(), len(firsts))
-        found = payload.select([HASH, *columns]).take(pa.array(firsts))
-        return cls(found.append_column(RECORDS, pa.array(counts)))
+    groups, firsts = groups_of(payload[HASH].to_numpy(), [])
+    counts = np.bincount(groups, payload[RECORDS].to_numpy(), len(firsts))
+    found = payload.select([HASH, *(f"key.{i}" for i in range(keys))]).take(pa.array(firsts))
+    return found.append_column(RECORDS, pa.array(counts))
 
 
 class Operator(Protocol):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -121,14 +122,12 @@ class _View:
             values = rows.select([*self.layout.identity, *self.layout.values])
         hashes = rows[HASH].to_numpy()
         cells = buckets_of(hashes, len(turn.table.buckets))
-        heavy = turn.table.rows_of(hashes) >= 0
-        entries = [
-            "heavy" if own else f"bucket {cell}"
-            for own, cell in zip(heavy.tolist(), cells.tolist(), strict=True)
-        ]
+        heavy = pa.array(turn.table.rows_of(hashes) >= 0)
+        names = pc.binary_join_element_wise("bucket", pa.array(cells).cast(pa.string()), " ")
+        entries = pc.if_else(heavy, "heavy", names)
         columns = [
             *values.columns,
-            pa.array(entries, pa.string()),
+            entries,
             pa.array(np.full(len(rows), slot, np.int32)),
         ]
         return pa.table(columns, schema=self.schema)

@@ -14,7 +14,7 @@ from unskew.core.hashing import buckets_of
 from unskew.core.protocol import Acknowledgement, Exported
 from unskew.streaming.failpoints import failpoint
 from unskew.streaming.ledger import Ledger, Report
-from unskew.streaming.operators import RECORDS, Clock, Loads, Operator
+from unskew.streaming.operators import RECORDS, Clock, Operator, loads_of
 from unskew.streaming.slot_state import HASH, Cache, SlotState, Store, decoded
 
 TRACKED = 512
@@ -83,7 +83,7 @@ class SlotStep:
         watch.lap("store")
 
         # 6. acknowledge
-        loads = reported(Loads.of(payload, len(self.operator.layout.key)).rows, state.state_rows)
+        loads = reported(loads_of(payload, len(self.operator.layout.key)), state.state_rows)
         watch.lap("report")
         figures: dict[str, Any] = {
             "records": int(payload[RECORDS].to_numpy().sum()),
