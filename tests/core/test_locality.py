@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -12,30 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unskew.core.correlated import KeyPairs, drifting_pairs, synthetic_pairs
+from tests.core.chain_cases import BUCKETS, hashed, measured, weeks
+from unskew.core.chain import Chain, hashed_chain, local_shares
+from unskew.core.correlated import synthetic_pairs
 from unskew.core.hashing import buckets_of, hash_keys
 from unskew.core.histogram import Histogram
 from unskew.core.loads import imbalance, lower_bound, slot_loads
-from unskew.core.locality import Chain, hashed_chain, local_shares, plan_chain
+from unskew.core.locality import plan_chain
 from unskew.core.pairs import PairHistogram
 from unskew.core.planning import make_table
 from unskew.core.routing import RoutingTable
-
-BUCKETS = 512
-
-
-def measured(*columns: Any, capacity: int = 65_536) -> tuple[list[Histogram], list[PairHistogram]]:
-    """One row a record: its key at each operator of the chain."""
-    histograms = [Histogram.from_keys(keys, buckets=BUCKETS, capacity=capacity) for keys in columns]
-    return histograms, [PairHistogram.from_pairs(a, b) for a, b in pairwise(columns)]
-
-
-def hashed(slots: int, operators: int = 2) -> list[RoutingTable]:
-    return [RoutingTable.hashed(slots, BUCKETS, pa.int64())] * operators
-
-
-def weeks(count: int = 6, seed: int = 0) -> list[KeyPairs]:
-    return list(drifting_pairs(weeks=count, regions=100, hashtags=4000, records=40_000, seed=seed))
 
 
 class TestThePaper:
@@ -117,7 +102,7 @@ class TestTables:
     def test_the_figures_are_those_of_the_tables(self) -> None:
         histograms, pairs = measured(*weeks(1)[0])
         chain = plan_chain(histograms, pairs, 4, 3)
-        assert chain.server_of_slot.tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3]
+        assert [each.tolist() for each in chain.server_of_slot] == [[0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3]] * 2
         assert chain.hops == pytest.approx(local_shares(chain.tables, pairs, 3))
         for o, (table, histogram) in enumerate(zip(chain.tables, histograms, strict=True)):
             loads = slot_loads(table, histogram)
@@ -229,7 +214,7 @@ class TestMovement:
         histograms, pairs = measured(*synthetic_pairs(600, 0.9, 60_000))
         first = plan_chain(histograms, pairs, 4, 2)
         chain = plan_chain(histograms, pairs, servers, 2, first.tables)
-        assert chain.slots == servers * 2
+        assert [table.slots for table in chain.tables] == [servers * 2] * 2
         assert chain.locality > 0.8
         assert max(chain.server_imbalance) <= 1.04
         assert 1 - chain.moved > stays
