@@ -114,6 +114,11 @@ def overall(hops: ArrayLike, weights: Floats) -> float:
     return min(1.0, float(np.asarray(hops) @ weights / weights.sum())) if weights.any() else 1.0
 
 
+def hop_records(pairs: Sequence[PairHistogram]) -> Floats:
+    """The counted records of each hop."""
+    return np.array([hop.counts.sum() for hop in pairs])
+
+
 def hashed_chain(
     key_types: Sequence[pa.DataType], slots: int, buckets: int = DEFAULT_BUCKETS
 ) -> tuple[RoutingTable, ...]:
