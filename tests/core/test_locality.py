@@ -17,7 +17,7 @@ from unskew.core.correlated import synthetic_pairs
 from unskew.core.hashing import buckets_of, hash_keys
 from unskew.core.histogram import Histogram
 from unskew.core.loads import imbalance, lower_bound, slot_loads
-from unskew.core.locality import plan_chain
+from unskew.core.locality import locality_over_pairs, plan_chain
 from unskew.core.pairs import PairHistogram
 from unskew.core.planning import make_table
 from unskew.core.routing import RoutingTable
@@ -80,13 +80,21 @@ class TestThePaper:
         assert np.mean(ratios) >= 0.9
 
     def test_a_hundredth_of_the_pairs_doubles_the_locality(self) -> None:
-        regions, tags = weeks(1)[0]
-        histograms, pairs = measured(regions, tags)
-        few = plan_chain(histograms, [pairs[0].trimmed(len(pairs[0]) // 100)], 6)
-        more = plan_chain(histograms, [pairs[0].trimmed(len(pairs[0]) // 10)], 6)
-        everything = plan_chain(histograms, pairs, 6)
-        reached = [local_shares(chain.tables, pairs)[0] for chain in (few, more, everything)]
-        assert 2 / 6 < reached[0] < reached[1] < reached[2]
+        histograms, pairs = measured(*weeks(1)[0])
+        every = len(pairs[0])
+        kept = [every // 100, every // 10, every]
+        reached = locality_over_pairs(histograms, pairs, 6, kept)
+        assert list(reached) == kept
+        few, more, all_of_them = reached.values()
+        assert 2 / 6 < few < more < all_of_them
+        assert all_of_them == pytest.approx(plan_chain(histograms, pairs, 6).locality)
+
+    def test_every_hop_of_a_longer_chain_keeps_its_most_frequent_pairs(self) -> None:
+        country = np.arange(6000) % 12
+        city, street = country * 3 + np.arange(6000) % 3, country * 7 + np.arange(6000) % 7
+        reached = locality_over_pairs(*measured(country, city, street), 4, [1, 10**6])
+        assert reached[1] < 0.5
+        assert reached[10**6] > 0.9
 
 
 class TestTables:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
-from unskew.core.chain import Chain
+from unskew.core.chain import Chain, hop_records, local_shares, overall
 from unskew.core.chaingraph import Measured
 from unskew.core.chaintables import Operator
 from unskew.core.histogram import Floats, Histogram, sum_by
@@ -99,6 +99,27 @@ def plan_chain(
     if _excess(best, work.limits) > 1.0 + _NEAR or promise > best.locality - worth * best.moved:
         best = _choice([*ways, work.chain(anew, "metis")], worth, work.limits)
     return best
+
+
+def locality_over_pairs(
+    histograms: Sequence[Histogram],
+    pairs: Sequence[PairHistogram],
+    servers: int,
+    kept: Sequence[int],
+    *,
+    seed: int = 0,
+) -> dict[int, float]:
+    """How local the records of all pairs become when only the most frequent pairs are known to the planner.
+
+    For each number in `kept` that many pairs of each hop are planned with. It tells how many are worth counting:
+    Figure 12 of Caneill et al.
+    """
+    records = hop_records(pairs)
+    reached = {}
+    for most in kept:
+        chain = plan_chain(histograms, [hop.trimmed(most) for hop in pairs], servers, seed=seed)
+        reached[most] = overall(local_shares(chain.tables, pairs), records)
+    return reached
 
 
 def _parts(graph: KeyGraph, servers: int, imbalance: float, seed: int) -> NDArray[np.int32]:
