@@ -317,3 +317,13 @@ def test_one_operator_alone_is_planned_as_keel_does() -> None:
     assert first.same_routes(make_table("keel", histogram, 7))
     later = make_table("locality", histogram, 5, first, target=0.02, budget=0.5)
     assert later.same_routes(make_table("keel", histogram, 5, first, target=0.02, budget=0.5))
+
+
+def test_slots_of_one_server_are_levelled_too() -> None:
+    tables = [RoutingTable.hashed(2, 64, pa.int64()) for _ in range(2)]
+    on_zero = [k for k in range(1000) if tables[0].slot_of([k])[0] == 0][:40]
+    sides = [Histogram.from_keys(on_zero * 5 + list(range(100)), buckets=64) for _ in range(2)]
+    pairs = PairHistogram.from_pairs(on_zero, on_zero)
+    chain = plan_chain(sides, [pairs], servers=1, slots_per_server=2, previous=tables)
+    assert max(imbalance(slot_loads(t, h)) for t, h in zip(tables, sides, strict=True)) > 1.5
+    assert max(chain.imbalance) < 1.1

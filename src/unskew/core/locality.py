@@ -92,12 +92,12 @@ def plan_chain(
     ways = [work.chain(mended(stay, worth), "refined")]
     if where.fit(previous):
         ways.insert(0, work.chain(stay, "kept"))  # the first of equally good ones is taken
-    best = _choice(ways, worth, work.limits)
+    best = work.choice(ways, worth)
     anew = mended(relabelled(graph, parts, servers), worth)
     # buckets and slots can only add to what moves, so this is the most that these parts can be worth
     promise = graph.locality(anew) - worth * graph.moved(anew)
-    if _excess(best, work.limits) > 1.0 + _NEAR or promise > best.locality - worth * best.moved:
-        best = _choice([*ways, work.chain(anew, "metis")], worth, work.limits)
+    if work.excess(best) > 1.0 + _NEAR or promise > best.locality - worth * best.moved:
+        best = work.choice([*ways, work.chain(anew, "metis")], worth)
     return best
 
 
@@ -152,6 +152,19 @@ class _Work:
         )
 
     @property
+    def slot_limits(self) -> Floats:
+        """The imbalance of the slots that is wanted: that of the servers, each spread over its slots."""
+        found = []
+        for o, (limit, h) in enumerate(zip(self.limits, self.measured.histograms, strict=True)):
+            fewest = min(len(own) for own in self.servers.own(o))
+            slots = self.servers.slots(o)
+            spread = max(
+                limit * slots / (self.servers.count * fewest), self.imbalance * slots * h.heaviest_share
+            )
+            found.append(spread * (1.0 + self.target))
+        return np.array(found)
+
+    @property
     def caps(self) -> Floats:
         """The share of each operator's load that a server may have."""
         return self.limits / self.servers.count
@@ -176,17 +189,16 @@ class _Work:
         before = None if self.previous is None else self.previous[operator]
         return Operator(operator, histogram, rows, self.servers, before).table(server, cap, self.target)
 
+    def choice(self, ways: list[Chain], worth: float) -> Chain:
+        """The most locality for the least movement, of those that are as even as wanted or nearly as even as any."""
+        even = max(1.0, min(map(self.excess, ways))) + _NEAR
+        fair = [way for way in ways if self.excess(way) <= even]
+        return max(fair, key=lambda way: (way.locality - worth * way.moved, -way.moved))
 
-def _choice(ways: list[Chain], worth: float, limits: Floats) -> Chain:
-    """The most locality for the least movement, of those that are as even as wanted or nearly as even as any."""
-    even = max(1.0, min(_excess(way, limits) for way in ways)) + _NEAR
-    fair = [way for way in ways if _excess(way, limits) <= even]
-    return max(fair, key=lambda way: (way.locality - worth * way.moved, -way.moved))
-
-
-def _excess(way: Chain, limits: Floats) -> float:
-    """How full the fullest server is, in units of what is wanted, of the operator for which that is most."""
-    return float((np.array(way.server_imbalance) / limits).max())
+    def excess(self, way: Chain) -> float:
+        """How full the fullest server or slot is, in units of what is wanted, of the operator that is worst."""
+        servers = np.array(way.server_imbalance) / self.limits
+        return float(max(servers.max(), (np.array(way.imbalance) / self.slot_limits).max()))
 
 
 def _unmeasured(
