@@ -14,6 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from unskew.core.chain_plan import ChainPlan
 from unskew.core.histogram import Histogram
 from unskew.core.history import History
 from unskew.core.planners import NAMES as _PLANNERS
@@ -25,6 +26,7 @@ from unskew.spark.plan import Plan
 
 if TYPE_CHECKING:
     from unskew.report.diagnosis import write_report
+    from unskew.spark.chaining import plan_chain
     from unskew.spark.diagnosing import diagnose
     from unskew.spark.grouping import group_by as groupBy
     from unskew.spark.joining import join, window
@@ -39,6 +41,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Budget",
+    "ChainPlan",
     "Costs",
     "Decision",
     "Histogram",
@@ -62,6 +65,7 @@ __all__ = [
     "measure",
     "min",
     "plan",
+    "plan_chain",
     "planners",
     "state",
     "stream",
@@ -77,6 +81,7 @@ _LATER = {
     "groupBy": ("unskew.spark.grouping", "group_by"),
     "join": ("unskew.spark.joining", "join"),
     "measure": ("unskew.spark.measure", "measure"),
+    "plan_chain": ("unskew.spark.chaining", "plan_chain"),
     "diagnose": ("unskew.spark.diagnosing", "diagnose"),
     "watch": ("unskew.spark.watching", "watch"),
     "window": ("unskew.spark.joining", "window"),

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, GroupedData
     from pyspark.sql.types import StructType
 
+    from unskew.core.chain_plan import ChainPlan
+    from unskew.spark.chaining import Chained
+
 _COMBINES = frozenset(
     """any_value approx_count_distinct avg bit_and bit_or bit_xor bool_and bool_or corr count count_if covar_pop
     covar_samp every first first_value kurtosis last last_value max mean min skewness some std stddev stddev_pop
@@ -153,6 +156,19 @@ class Grouped:
             options.check(side.df, side.keys)
         options.refuse_split("a cogroup needs them whole, so choose another")
         return Cogrouped(self, other, options)
+
+    def thenBy(
+        self, *key: str, servers: int | None = None, plan: ChainPlan | str | Path | None = None
+    ) -> Chained:
+        """Group what this operator puts out by another key, with keys that occur together in one place.
+
+        `unskew.groupBy(df, "region").thenBy("hashtag").applyInPandas(f, …).applyInPandas(g, …)`: `f` maps the groups
+        of the first key, `g` those of the second, with one shuffle each, and most records of the second shuffle are
+        read where they were written. `servers` and `plan` as in `unskew.plan_chain`.
+        """
+        from unskew.spark.chaining import chained  # it stands on this module
+
+        return chained(self.df, (self.keys.names, key), self.options, servers, plan)
 
     def _asked(self) -> bool:
         return self.options.plan is not None or self.options.planner != "auto"

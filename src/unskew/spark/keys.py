@@ -36,7 +36,7 @@ class KeyColumns:
 
 def key_columns(df: DataFrame, key: Key) -> KeyColumns:
     """Check the key's columns against the schema; no Spark job runs."""
-    names = _names(key)
+    names = names_of(key)
     if not names:
         raise ValueError("name at least one key column")
     fields = [field(df, name) for name in names]
@@ -48,7 +48,7 @@ def key_columns(df: DataFrame, key: Key) -> KeyColumns:
     return KeyColumns(names, pa.struct(list(zip(names, types, strict=True))))
 
 
-def _names(key: Key) -> tuple[str, ...]:
+def names_of(key: Key) -> tuple[str, ...]:
     """The names, given as one, as several or as one list of them, as PySpark takes them."""
     if isinstance(key, str) or not isinstance(key, Sequence):
         return (key,)

@@ -58,12 +58,12 @@ def measure(
     if sample == "auto":
         quick = weight is None and buckets <= MOST_BUCKETS
         look = _sketch if quick else partial(_count, weight=weight, tracked=tracked)
-        histogram = look(_sampled(df, AUTO_SHARE), keys, buckets)
+        histogram = look(sampled(df, AUTO_SHARE), keys, buckets)
         if histogram.records >= AUTO_ROWS:
-            return _scaled(histogram, AUTO_SHARE)
+            return scaled(histogram, AUTO_SHARE)
         return look(df, keys, buckets)
-    share = _share(df, sample)
-    return _scaled(_count(_sampled(df, share), keys, buckets, weight, tracked), share)
+    share = share_of(df, sample)
+    return scaled(_count(sampled(df, share), keys, buckets, weight, tracked), share)
 
 
 def _sketch(df: DataFrame, keys: KeyColumns, buckets: int) -> Histogram:
@@ -108,7 +108,7 @@ def _histogram(rows: pa.Table, keys: KeyColumns, buckets: int) -> Histogram:
     """From the union of key rows and bucket rows; a bucket row counts its tracked keys too."""
     is_key = rows["key"].to_numpy()
     heavy, whole = rows.filter(pa.array(is_key)), rows.filter(pa.array(~is_key))
-    values = _key_array(heavy["__k"].combine_chunks(), keys)
+    values = key_array(heavy["__k"].combine_chunks(), keys)
     hashes = heavy["id"].to_numpy()
     counts, weights = heavy["__n"].to_numpy(), heavy["__w"].to_numpy()
     tracked = Measures.of(counts, weights)
@@ -123,7 +123,8 @@ def _histogram(rows: pa.Table, keys: KeyColumns, buckets: int) -> Histogram:
     return merged_hashes(everything)
 
 
-def _key_array(structs: pa.StructArray, keys: KeyColumns) -> pa.Array:
+def key_array(structs: pa.StructArray, keys: KeyColumns) -> pa.Array:
+    """The keys out of structs of their columns."""
     columns = structs.flatten()
     if len(keys.names) == 1:
         return columns[0].cast(keys.type)
@@ -136,11 +137,13 @@ def _spread(at: Any, figures: Any, size: int) -> Any:
     return whole
 
 
-def _sampled(df: DataFrame, share: float) -> DataFrame:
+def sampled(df: DataFrame, share: float) -> DataFrame:
+    """A share of the records, the same ones each time."""
     return df if share >= 1.0 else df.sample(fraction=share, seed=0)
 
 
-def _share(df: DataFrame, sample: float | None) -> float:
+def share_of(df: DataFrame, sample: float | None) -> float:
+    """The share of the records that `sample` asks for; a number of rows needs a job that counts them."""
     if sample is None:
         return 1.0
     if isinstance(sample, float) and sample <= 1.0:
@@ -156,7 +159,7 @@ def check_sample(sample: Sample) -> None:
         raise ValueError(f"sample is a share below 1, a number of rows, 'auto' or None, not {sample!r}")
 
 
-def _scaled(histogram: Histogram, share: float) -> Histogram:
+def scaled(histogram: Histogram, share: float) -> Histogram:
     """Figures of a sample made to stand for all records."""
     if share >= 1.0:
         return histogram
