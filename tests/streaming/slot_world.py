@@ -173,7 +173,7 @@ class StreamWorld:
     def __post_init__(self) -> None:
         self.ledger = Ledger(str(self.folder), "world")
         self.cache = ForgetfulCache(self.random)
-        self.packer = Packer(str(self.folder), "world", self.operator, records_schema(self.key), MAX_SLOTS)
+        self.packer = Packer(self.ledger, self.operator, records_schema(self.key), MAX_SLOTS)
         self.step = SlotStep(self.ledger, self.operator, BUCKETS)
         table = RoutingTable.hashed(self.slots, BUCKETS, key_type(self.key)).with_version(1)
         self.ledger.publish(first_turn(table))

@@ -22,6 +22,7 @@ from unskew.core.policy import Policy
 from unskew.core.protocol import Acknowledgement
 from unskew.core.scaling import LoadRange
 from unskew.core.transition import Budget
+from unskew.streaming.callback import Callback
 from unskew.streaming.controller import Controller, Settings, histogram_of
 from unskew.streaming.ledger import Ledger, Report
 from unskew.streaming.slot_step import reported
@@ -43,8 +44,9 @@ class Live:
         """A new driver: it remembers nothing."""
         world = self.world
         self.controller = Controller(
-            world.ledger, self.sink, tuple(world.key.names), key_type(world.key), BUCKETS, self.settings
+            world.ledger, tuple(world.key.names), key_type(world.key), BUCKETS, self.settings
         )
+        self.callback = Callback([self.controller], self.sink)
 
     def sink(self, df: Any, batch: int) -> None:
         self.world.run_slots(batch, self.rows)
@@ -52,7 +54,7 @@ class Live:
     def run(self, rows: Rows) -> dict[str, Any]:
         """A batch; returns its line in the journal."""
         self.rows = rows
-        self.controller(None, self.batch)  # type: ignore[arg-type]
+        self.callback(None, self.batch)  # type: ignore[arg-type]
         self.world.commit()
         self.truth.update(alike(k) for k, _ in rows)
         self.batch += 1
@@ -162,7 +164,7 @@ def test_a_new_driver_goes_on(tmp_path: Path) -> None:
 def test_a_driver_that_died_after_publishing_finds_its_turn_again(tmp_path: Path) -> None:
     live = Live(tmp_path)
     live.rows = skewed(2)
-    live.controller(None, 0)  # type: ignore[arg-type]
+    live.callback(None, 0)  # type: ignore[arg-type]
     turn = live.ledger.turn(1)
     live.start()  # died before Spark committed
     live.run(skewed(2))

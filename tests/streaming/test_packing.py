@@ -27,6 +27,7 @@ from unskew.streaming import aggregates as agg
 from unskew.streaming import packing
 from unskew.streaming.aggregation import Aggregation
 from unskew.streaming.labels import slot_labels
+from unskew.streaming.ledger import Ledger
 from unskew.streaming.operators import AggregateOperator, Window
 from unskew.streaming.packing import PACKED, Packer, active_slots, normal_keys
 from unskew.streaming.slot_state import decoded
@@ -34,7 +35,7 @@ from unskew.streaming.slot_state import decoded
 
 def packer(key: pa.Schema) -> Packer:
     operator = AggregateOperator(key, Aggregation({"n": agg.count(), "total": agg.sum("v")}, VALUES))
-    return Packer("nowhere", "", operator, records_schema(key), MAX_SLOTS)
+    return Packer(Ledger("nowhere"), operator, records_schema(key), MAX_SLOTS)
 
 
 def by_slot(batches: list[pa.RecordBatch]) -> dict[int, list[pa.Table]]:
@@ -121,7 +122,7 @@ def test_records_without_a_time_are_in_no_window() -> None:
         batch = pa.record_batch(
             [pa.array([1, 2]), pa.array(["a", "b"]), pa.array(times, moment)], schema=schema
         )
-        out = list(Packer("nowhere", "", operator, schema, MAX_SLOTS).pack(iter([batch]), turn, 1))
+        out = list(Packer(Ledger("nowhere"), operator, schema, MAX_SLOTS).pack(iter([batch]), turn, 1))
         assert sum_records(out[0]) == rows
 
 

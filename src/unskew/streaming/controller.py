@@ -1,14 +1,13 @@
-"""After each batch: the user's sink, then what the slots said, what to do about it, and the next turn."""
+"""After each batch: what the slots of an operator said, what to do about it, and the next turn."""
 
 from __future__ import annotations
 
 import contextlib
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -27,11 +26,6 @@ from unskew.streaming.ledger import Ledger, LedgerError, Report
 from unskew.streaming.operators import RECORDS
 from unskew.streaming.packing import active_slots
 from unskew.streaming.slot_state import HASH
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-Sink = Callable[["DataFrame", int], Any]
 
 SHOWN = 20
 """Heavy keys in a line of the journal."""
@@ -59,21 +53,28 @@ class Settings:
     budget: Budget = field(default_factory=Budget.sudden)
     scaling: Scaling | None = None
     max_slots: int = 1
-    persist: bool = False
     remote: bool = False
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What was decided for an operator elsewhere: the table to go to, or None to stay; figures for the journal."""
+
+    table: RoutingTable | None
+    decision: Decision
+    figures: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass
 class Controller:
-    """The callback of `foreachBatch`.
+    """One operator: what its slots said of a batch, what to do about it, and its next turn.
 
-    It runs again when a batch is replayed. What others must agree on (the next turn) is published once, and the
+    It is asked again when a batch is replayed. What others must agree on (the next turn) is published once, and the
     first one counts; what it holds in memory (`recent` figures, the `goal` of a migration in steps) may be lost: it is
     read back from the slots' reports, or decided anew.
     """
 
     ledger: Ledger
-    sink: Sink
     key_names: tuple[str, ...]
     key_type: pa.DataType
     buckets: int
@@ -82,65 +83,57 @@ class Controller:
     goal: RoutingTable | None = None
     per_state: float = FIRST_GUESS
 
-    def __call__(self, df: DataFrame, batch: int) -> None:
-        """What is done after a batch, or once more after a batch that is replayed."""
-        started = time.perf_counter()
+    def open(self, batch: int) -> Turn:
+        """The turn of a batch that is about to run."""
         turn = self.ledger.turn(batch)
         self.ledger.forget_reports(batch)  # those of a run of this batch that did not end
         if self.settings.remote:
             self.ledger.write_current(batch)
-        failpoint("sink", batch)
-        self._write(df, batch, turn)
-        failpoint("written", batch)
-        written = time.perf_counter()
+        return turn
 
-        # 1. what the slots said
-        reports = self.ledger.reports(batch)
+    def is_heard(self, turn: Turn) -> bool:
+        """Whether every slot was called."""
+        return set(active_slots(turn)) <= self.ledger.heard(turn.batch)
+
+    def is_stored(self, turn: Turn) -> bool:
+        """Whether every partition of the state is stored: Spark does so at a task's end."""
+        return self.ledger.stored(turn.batch, self.settings.max_slots)
+
+    def heard(self, turn: Turn, wall: float) -> Sequence[Report]:
+        """What the slots said, remembered."""
+        reports = self.ledger.reports(turn.batch)
+        self._remember(turn.batch, reports, wall)
+        return reports
+
+    def close(self, turn: Turn, reports: Sequence[Report], wall: float, wanted: Wanted | None = None) -> None:
+        """Publish the next turn and write the journal's line of this one.
+
+        The moves that were made take effect, and perhaps new ones are asked for: those that `wanted` says, else
+        what this operator decides by itself.
+        """
+        started = time.perf_counter()
         acks = [report.ack for report in reports]
-        self._remember(batch, reports, written - started)
-
-        # 2. the next turn: the moves that were made take effect, and perhaps new ones are asked for
         chosen: dict[str, Any] = {}
 
         def choose(table: RoutingTable) -> RoutingTable | None:
-            target, decision = self._decide(turn, table)
+            target, decision = self._decide(turn, table, wanted)
             chosen["decision"] = decision
             return target
 
         after = turn.close(acks, choose)
-        failpoint("planned", batch)
+        failpoint("planned", turn.batch)
         published = self.ledger.publish(after)
         turn.confirm(published, acks)
-        failpoint("published", batch)
+        failpoint("published", turn.batch)
 
-        # 3. the journal
         line = self._line(turn, published, reports, chosen.get("decision"))
         line["seconds"] |= {
-            "sink": round(written - started, 4),
-            "controller": round(time.perf_counter() - written, 4),
+            "sink": round(wall, 4),
+            "controller": round(time.perf_counter() - started, 4),
         }
-        self.ledger.write_line(line)
-        failpoint("journaled", batch)
+        self.ledger.write_line({**line, **(wanted.figures if wanted is not None else {})})
+        failpoint("journaled", turn.batch)
         self.ledger.tidy(turn)
-
-    def _write(self, df: DataFrame, batch: int, turn: Turn) -> None:
-        """Let the user's sink run; a sink that did not read all of the batch must not stop the state."""
-        held = df.persist() if self.settings.persist else df
-        try:
-            self.sink(held, batch)
-            if not self._read_whole(turn):
-                held.write.format("noop").mode("overwrite").save()
-        finally:
-            if self.settings.persist:
-                held.unpersist()
-
-    def _read_whole(self, turn: Turn) -> bool:
-        """Whether every slot was called and every partition of the state is stored: Spark does so at a task's end."""
-        if not set(active_slots(turn)) <= self.ledger.heard(turn.batch):
-            return False
-        return not isinstance(self.sink, FunctionType) or self.ledger.stored(
-            turn.batch, self.settings.max_slots
-        )
 
     def _remember(self, batch: int, reports: Sequence[Report], wall: float) -> None:
         if not self.recent:
@@ -162,7 +155,9 @@ class Controller:
             handling = sum(r.figures["seconds"]["handle"] for r in reports)
             self.recent.append((batch, found, Usage(found.total, busy, wall, handling)))
 
-    def _decide(self, turn: Turn, table: RoutingTable) -> tuple[RoutingTable | None, Decision]:
+    def _decide(
+        self, turn: Turn, table: RoutingTable, given: Wanted | None
+    ) -> tuple[RoutingTable | None, Decision]:
         settings = self.settings
         wanted = self._wanted_slots(table)
         if wanted != table.slots and self.recent:
@@ -172,6 +167,10 @@ class Controller:
         if self.goal is not None and not self.goal.same_routes(table):
             return self._step(table, self.goal), Decision(True, "on the way to the table decided on before")
         self.goal = None
+        if given is not None:
+            self.goal = given.table
+            target = None if given.table is None else self._step(table, given.table)
+            return target, given.decision
         if settings.policy is None:
             return None, Decision(False, "the table is fixed")
         if not self.recent:

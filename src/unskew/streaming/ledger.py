@@ -5,6 +5,7 @@ turns/B               the turn of batch B (first writer wins)
 tables/V, targets/B   routing tables by version; the table to export towards during batch B
 handoffs/B/F-T-A      state that slot F exported to slot T in batch B, in attempt A
 acks/B/S              what slot S says of batch B: its acknowledgement and its loads (last writer wins)
+pairs/B/T             the pairs of keys that task T of batch B saw on their way from the operator before
 journal/I             lines I·100 … I·100+99 of the journal
 """
 
@@ -20,6 +21,7 @@ import pyarrow as pa
 
 from unskew.core import files
 from unskew.core.files import UnreadableFileError
+from unskew.core.pairs import PairHistogram
 from unskew.core.protocol import Acknowledgement, Exported, Handoff, Turn
 from unskew.core.routing import RoutingTable
 from unskew.streaming.folder import Folder
@@ -50,13 +52,17 @@ class Report:
 class Ledger:
     """Reads and writes the files under `<checkpoint>/unskew`; `identity` is drawn when the checkpoint is made.
 
-    `spark` is the checkpoint itself, which is Spark's to write.
+    `spark` is the checkpoint itself, which is Spark's to write. Of several operators in a row each has a ledger, by
+    its `number`, those after the first in folders inside that of the first. Spark numbers their states from the
+    last one: `state`.
     """
 
-    def __init__(self, checkpoint: str, identity: str = "") -> None:
-        self.folder = Folder(f"{checkpoint.rstrip('/')}/unskew")
+    def __init__(self, checkpoint: str, identity: str = "", number: int = 0, state: int = 0) -> None:
+        inside = f"/then/{number}" if number else ""
+        self.folder = Folder(f"{checkpoint.rstrip('/')}/unskew{inside}")
         self.spark = Folder(checkpoint)
         self.identity = identity
+        self.state = state
 
     def operator(self) -> dict[str, Any] | None:
         """What the operator was when the query first started."""
@@ -151,7 +157,7 @@ class Ledger:
         return all(
             any(
                 name.partition(".")[0].partition("_")[0] == version
-                for name in self.spark.names(f"state/0/{p}")
+                for name in self.spark.names(f"state/{self.state}/{p}")
             )
             for p in range(partitions)
         )
@@ -159,6 +165,16 @@ class Ledger:
     def forget_reports(self, batch: int) -> None:
         """Drop what was said of a batch that is about to run again."""
         self.folder.delete(f"acks/{batch}")
+        self.folder.delete(f"pairs/{batch}")
+
+    def write_pairs(self, batch: int, task: int, pairs: PairHistogram) -> None:
+        """Keep the pairs of keys that a task saw."""
+        self.folder.write(f"pairs/{batch}/{task}", pairs.to_bytes())
+
+    def pairs(self, batch: int) -> list[PairHistogram]:
+        """The pairs of keys that the tasks of a batch saw."""
+        names = [f"pairs/{batch}/{task}" for task in self.folder.names(f"pairs/{batch}")]
+        return [PairHistogram.from_bytes(self.folder.read(name), self._name(name)) for name in names]
 
     def current(self) -> int:
         """The batch that the callback is at; only Spark Connect needs to ask."""
@@ -212,6 +228,7 @@ class Ledger:
             ("turns", old),
             ("targets", old),
             ("acks", old),
+            ("pairs", old),
             ("handoffs", old),
             ("tables", oldest.table.version - 1),
         ):

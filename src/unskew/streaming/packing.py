@@ -16,6 +16,7 @@ from unskew.streaming.failpoints import failpoint
 from unskew.streaming.labels import slot_labels
 from unskew.streaming.ledger import Ledger
 from unskew.streaming.operators import Operator
+from unskew.streaming.pair_counting import PairCounter
 from unskew.streaming.slot_state import HASH, encoded
 
 if TYPE_CHECKING:
@@ -36,13 +37,16 @@ class Packer:
 
     Every slot in use gets at least one payload a batch, an empty one if it has no records (from the first
     task), so that it is called: it can import, expire, export and acknowledge whatever the stream brings.
+
+    With `pairs` the last column is the hash of the key that the record had at the operator before. Which keys come
+    together is then counted and written down, and the column is dropped.
     """
 
-    checkpoint: str
-    identity: str
+    ledger: Ledger
     operator: Operator
     records: pa.Schema
     max_slots: int
+    pairs: bool = False
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The payloads of this Spark task."""
@@ -50,10 +54,12 @@ class Packer:
 
         context = TaskContext.get()
         assert context is not None
-        ledger = Ledger(self.checkpoint, self.identity)
-        batch = batch_of(context, ledger)
-        turn = ledger.turn(batch)
-        yield from self.pack(batches, turn, context.partitionId())
+        batch, task = batch_of(context, self.ledger), context.partitionId()
+        turn = self.ledger.turn(batch)
+        counter = PairCounter()
+        yield from self.pack(counter.watched(batches) if self.pairs else batches, turn, task)
+        if self.pairs:
+            self.ledger.write_pairs(batch, task, counter.found())
         failpoint("packed", batch)
 
     def pack(self, batches: Iterator[pa.RecordBatch], turn: Turn, task: int) -> Iterator[pa.RecordBatch]:

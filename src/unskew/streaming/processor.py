@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import socket
 from collections.abc import Iterator
 from typing import Any
 
 import pandas as pd
 import pyarrow as pa
+import xxhash
 from pyspark import TaskContext
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
@@ -27,15 +30,13 @@ class SlotProcessor(StatefulProcessor):
 
     def __init__(
         self,
-        checkpoint: str,
-        identity: str,
+        ledger: Ledger,
         operator: Operator,
         buckets: int,
         max_slots: int,
         time: str,
     ) -> None:
-        self._checkpoint = checkpoint
-        self._identity = identity
+        self._ledger = ledger
         self._operator = operator
         self._buckets = buckets
         self._max_slots = max_slots
@@ -69,14 +70,13 @@ class SlotProcessor(StatefulProcessor):
         self._done.add(slot)
         context = TaskContext.get()
         assert context is not None
-        ledger = Ledger(self._checkpoint, self._identity)
         if batch is None:
-            batch = batch_of(context, ledger)
+            batch = batch_of(context, self._ledger)
         clock = Clock(timer_values.getCurrentProcessingTimeInMs(), timer_values.getCurrentWatermarkInMs())
         self._wind(clock)
-        step = SlotStep(ledger, self._operator, self._buckets)
+        step = SlotStep(self._ledger, self._operator, self._buckets, _executor())
         attempt = f"{context.stageId()}-{context.attemptNumber()}-{context.taskAttemptId()}"
-        cache = LocalCache(f"{self._checkpoint}#{self._identity}")
+        cache = LocalCache(f"{self._ledger.folder.address}#{self._ledger.identity}")
         if batch % 100 == 0:
             cache.tidy()
         out = step.run(slot, batch, payloads, clock, attempt, self._store, cache)
@@ -118,6 +118,12 @@ class _SparkStore:
 
     def remove(self, piece: str) -> None:
         self._pieces.removeKey((piece,))
+
+
+def _executor() -> str:
+    """A name for the executor that runs this task: its folders for shuffle files are its own."""
+    place = f"{socket.gethostname()} {os.environ.get('SPARK_LOCAL_DIRS', '')}"
+    return xxhash.xxh64_hexdigest(place.encode())
 
 
 def flat(schema: pa.Schema) -> pa.Schema:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from unskew.streaming.ledger import Ledger
@@ -14,25 +15,32 @@ if TYPE_CHECKING:
 class LiveQuery:
     """Everything that Spark's StreamingQuery has, and `scale` and `journal`."""
 
-    def __init__(self, query: StreamingQuery, ledger: Ledger, lock: Lock, max_slots: int) -> None:
+    def __init__(self, query: StreamingQuery, ledgers: Sequence[Ledger], lock: Lock, max_slots: int) -> None:
         self._query = query
-        self._ledger = ledger
+        self._ledgers = ledgers
         self._lock = lock
         self._max_slots = max_slots
 
     def scale(self, slots: int | None) -> None:
-        """Ask for `slots` slots from one of the next batches on; None leaves N to the `scaling` rule again."""
+        """Ask for `slots` slots from one of the next batches on; None leaves N to the `scaling` rule again.
+
+        Of operators in a row each gets as many.
+        """
         if slots is not None and (
             isinstance(slots, bool) or not isinstance(slots, int) or not 1 <= slots <= self._max_slots
         ):
             raise ValueError(
                 f"slots is a whole number from 1 to max_slots={self._max_slots} of this checkpoint, not {slots!r}"
             )
-        self._ledger.write_wish(slots)
+        for ledger in self._ledgers:
+            ledger.write_wish(slots)
 
-    def journal(self) -> list[dict[str, Any]]:
-        """One line a batch: loads, imbalance, bound, moves, times, and what was decided and why."""
-        return self._ledger.lines()
+    def journal(self, operator: int = 0) -> list[dict[str, Any]]:
+        """One line a batch: loads, imbalance, bound, moves, times, and what was decided and why.
+
+        Of operators in a row each has a journal; the first is 0.
+        """
+        return self._ledgers[operator].lines()
 
     def stop(self) -> None:
         """Stop the query; it can be started again from its checkpoint."""

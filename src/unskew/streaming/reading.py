@@ -28,13 +28,16 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def journal(checkpoint: str) -> list[dict[str, Any]]:
-    """One line a batch of the query that runs, or ran, on this checkpoint: loads, moves, times, decisions and why."""
-    _operator_of(checkpoint)
-    return Ledger(absolute(checkpoint)).lines()
+def journal(checkpoint: str, operator: int = 0) -> list[dict[str, Any]]:
+    """One line a batch of the query that runs, or ran, on this checkpoint: loads, moves, times, decisions and why.
+
+    Of operators in a row each has a journal; the first is 0.
+    """
+    _operator_of(checkpoint, operator)
+    return Ledger(absolute(checkpoint), number=operator).lines()
 
 
-def state(checkpoint: str, spark: SparkSession | None = None) -> DataFrame:
+def state(checkpoint: str, spark: SparkSession | None = None, operator: int = 0) -> DataFrame:
     """The state after the last committed batch: a row for each key (and window), its values, its entry and slot.
 
     State that is on its way between slots is shown where it will arrive. `entry` is "bucket 17", or "heavy" where the
@@ -43,9 +46,9 @@ def state(checkpoint: str, spark: SparkSession | None = None) -> DataFrame:
     from pyspark.sql import SparkSession
 
     checkpoint = absolute(checkpoint)
-    about = _operator_of(checkpoint)
+    about = _operator_of(checkpoint, operator)
     spark = spark or SparkSession.active()
-    ledger = Ledger(checkpoint, about["identity"])
+    ledger = Ledger(checkpoint, about["identity"], operator, about.get("operators", 1) - 1 - operator)
     commits = [int(name) for name in ledger.spark.names("commits") if name.isdigit()]
     view = _View.of(about)
     if not commits:
@@ -53,7 +56,7 @@ def state(checkpoint: str, spark: SparkSession | None = None) -> DataFrame:
     turn = ledger.turn(max(commits) + 1)
 
     def of(name: str) -> DataFrame:
-        source = spark.read.format("statestore").option("path", checkpoint)
+        source = spark.read.format("statestore").option("path", checkpoint).option("operatorId", ledger.state)
         return source.option("stateVarName", name).option("batchId", max(commits)).load()
 
     rows = of(ABOUT).select("key.label", "value.*").collect()
@@ -192,10 +195,15 @@ class _NoCache:
         pass
 
 
-def _operator_of(checkpoint: str) -> dict[str, Any]:
-    about = Ledger(absolute(checkpoint)).operator()
-    if about is None:
+def _operator_of(checkpoint: str, number: int) -> dict[str, Any]:
+    first = Ledger(absolute(checkpoint)).operator()
+    if first is None:
         raise ValueError(f"{checkpoint} is no checkpoint of unskew.stream: it has no file unskew/operator")
+    about = Ledger(absolute(checkpoint), number=number).operator()
+    if about is None:
+        raise ValueError(
+            f"{checkpoint} has {first.get('operators', 1)} operators, numbered from 0: there is no {number}"
+        )
     return about
 
 

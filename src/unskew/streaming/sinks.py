@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from unskew.streaming.controller import Sink
+from unskew.streaming.callback import Sink
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -33,6 +33,7 @@ class SlotStep:
     ledger: Ledger
     operator: Operator
     buckets: int
+    executor: str = ""
 
     def run(
         self,
@@ -92,6 +93,7 @@ class SlotStep:
             "state_bytes": state.size,
             "written": written,
             "imported": sum(h.rows for h in arrived),
+            "executor": self.executor,
             "seconds": watch.seconds,
         }
         ack = Acknowledgement(slot, batch, batch, exported)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -22,9 +22,11 @@ from unskew.core.protocol import first_turn
 from unskew.core.routing import RoutingTable, check_slots
 from unskew.core.scaling import Scaling
 from unskew.core.transition import Budget
-from unskew.spark.keys import KeyColumns, column
+from unskew.spark.keys import KeyColumns, column, key_columns
+from unskew.spark.plan import Plan
 from unskew.spark.planned import cores_of
-from unskew.streaming.controller import Controller, Settings, Sink
+from unskew.streaming.callback import Callback, Sink
+from unskew.streaming.controller import Controller, Settings
 from unskew.streaming.failpoints import failpoint
 from unskew.streaming.folder import absolute
 from unskew.streaming.ledger import Ledger
@@ -36,10 +38,16 @@ from unskew.streaming.query import LiveQuery
 from unskew.streaming.reading import described
 from unskew.streaming.sinks import built_in
 from unskew.streaming.slot_state import WINDOW
+from unskew.streaming.together import Together
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
     from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+    from unskew.core.chain_plan import ChainPlan
+    from unskew.streaming.stream import Stream
+
+CHAIN_OPTIONS = {"every", "imbalance", "worth", "target", "seed"}
 
 BUCKETS = 1024
 """Buckets of a live operator: fine enough for tens of slots, and cheap to report every batch."""
@@ -47,7 +55,7 @@ BUCKETS = 1024
 
 @dataclass(frozen=True)
 class Operation:
-    """An operator that is ready to start."""
+    """An operator that is ready to start; `before` is the one whose output it takes, if there is one."""
 
     events: DataFrame
     keys: KeyColumns
@@ -55,11 +63,28 @@ class Operation:
     watermark: str | None
     operator: Operator
     records: pa.Schema
+    before: Operation | None = None
 
     @property
     def schema(self) -> T.StructType:
         """The columns that the sink will get."""
         return from_arrow_schema(self.operator.output)
+
+    @property
+    def row(self) -> tuple[Operation, ...]:
+        """The operators of the query, upstream first."""
+        return (*(self.before.row if self.before is not None else ()), self)
+
+    def thenBy(self, *key: str) -> Stream:
+        """Give what this operator puts out to another one in the same query, grouped by another key.
+
+        Each has its own table and state. By default they are planned together: where this operator puts out its own
+        key, keys that come together are put on one executor, so that most records need not cross the network.
+        """
+        from unskew.streaming.stream import Stream  # it stands on this module
+
+        nothing = self.events.sparkSession.createDataFrame([], self.schema)
+        return Stream(nothing, key_columns(nothing, key), None, None, self)
 
     def start(
         self,
@@ -68,11 +93,12 @@ class Operation:
         checkpoint: str,
         slots: int | None = None,
         max_slots: int | None = None,
-        planner: str = "keel",
+        planner: str | None = None,
         policy: Policy | str | None = "default",
         budget: Budget | None = None,
         scaling: Scaling | None = None,
-        buckets: int = BUCKETS,
+        plan: Plan | ChainPlan | None = None,
+        buckets: int | None = None,
         trigger: Mapping[str, Any] | str | None = None,
         name: str | None = None,
         persist: bool = False,
@@ -84,41 +110,38 @@ class Operation:
         crash it may see a batch id again and must then replace what it wrote for it. A function that runs
         several Spark actions on the batch should say `persist=True`, or the operator runs once for each.
         `slots` is how many slots to begin with (default: one a core), `max_slots` the most there can ever be
-        (default: as many; each costs a little every batch, also while it is not used). `policy=None` keeps
-        the table fixed. `budget` spreads a migration over batches (`Budget.fluid()`, `Budget.batched(0.1)`),
-        `scaling` changes N by a rule (`LoadRange`, `Utilisation`). `trigger` is what
-        `DataStreamWriter.trigger` takes, as a dict, or "availableNow", or an interval like "10 seconds".
-        `options` are the planner's own.
+        (default: as many; each costs a little every batch, also while it is not used). `planner` is one of
+        `unskew.planners()` (default: "keel", and "locality" for operators in a row); `policy=None` keeps the
+        table fixed, and `plan` is one to begin with (default: hashing). `budget` spreads a migration over
+        batches (`Budget.fluid()`, `Budget.batched(0.1)`), `scaling` changes N by a rule (`LoadRange`,
+        `Utilisation`). `trigger` is what `DataStreamWriter.trigger` takes, as a dict, or "availableNow", or an
+        interval like "10 seconds". `options` are the planner's own; of "locality" for operators in a row
+        `every` (how many batches pass until the tables are thought over), `imbalance`, `worth`, `target`, `seed`.
 
-        A checkpoint knows its operator: starting another one on it is refused before anything is written.
+        A checkpoint knows its operators: starting others on it is refused before anything is written.
         """
-        events = self.events
-        if slots is None:
-            slots = cores_of(events) or 4
+        events, row = self.row[0].events, self.row
+        begun = _tables(row, plan)
+        if begun:
+            if slots not in (None, begun[0].slots) or buckets not in (None, len(begun[0].buckets)):
+                raise ValueError(
+                    "the plan has its own numbers of slots and buckets: leave slots and buckets out"
+                )
+            slots, buckets = begun[0].slots, len(begun[0].buckets)
+        slots = slots if slots is not None else cores_of(events) or 4
+        buckets = buckets if buckets is not None else BUCKETS
         most = max_slots if max_slots is not None else slots
         check_slots(slots, buckets)
         check_slots(most, buckets)
         if most < slots:
             raise ValueError(f"max_slots is the most slots there can be: at least {slots}, not {most}")
-        check_name(planner)
-        if planner in SPLITTING:
-            whole = [n for n in NAMES if n not in SPLITTING]
-            raise ValueError(
-                f"planner {planner!r} splits keys over slots, but a key's state is in one place: "
-                f"use one of {', '.join(whole)}"
-            )
-        strange = sorted(set(options or {}) - set(options_of(planner)))
-        if strange:
-            known = ", ".join(sorted(options_of(planner))) or "none"
-            raise ValueError(f"planner {planner!r} has no option {strange[0]!r}: its options are {known}")
-        if isinstance(policy, str) and policy != "default":
-            raise ValueError(f"policy is an unskew.Policy, or None for a fixed table, not {policy!r}")
+        planner = planner or ("locality" if len(row) > 1 else "keel")
+        together = _steered(planner, policy, options, len(row))
         settings = Settings(
             planner=planner,
-            options=dict(options or {}),
+            options=dict(options or {}) if together is None else {},
             scaling=scaling,
             max_slots=most,
-            persist=persist,
             remote=is_remote(),
             budget=budget or Budget.sudden(),
         )
@@ -130,54 +153,57 @@ class Operation:
             raise ValueError(f"sink is a function of (DataFrame, batch id) or a name, not {sink!r}")
 
         checkpoint = absolute(checkpoint)
-        before = self._before(checkpoint, buckets)
+        known = [one._before(checkpoint, buckets, at, len(row)) for at, one in enumerate(row)]
         lock = Lock(checkpoint).take()
         try:
-            about = before or self._begin(checkpoint, most, buckets)
-            ledger, most = Ledger(checkpoint, about["identity"]), about["max_slots"]
-            if not ledger.folder.names("turns"):  # new, or its first driver died right after it began
-                table = RoutingTable.hashed(min(slots, most), buckets, self.keys.type)
-                ledger.publish(first_turn(table.with_version(1)))
-            routed = self._routed(checkpoint, ledger.identity, buckets, most)
-            controller = Controller(
-                ledger,
-                write,
-                self.keys.names,
-                self.keys.type,
-                buckets,
-                replace(settings, max_slots=most),
-            )
+            controllers, out = [], events
+            for at, one in enumerate(row):
+                about = known[at] or one._begin(checkpoint, most, buckets, at, len(row))
+                most = about["max_slots"]
+                ledger = Ledger(checkpoint, about["identity"], at, len(row) - 1 - at)
+                if not ledger.folder.names("turns"):  # new, or its first driver died right after it began
+                    table = (
+                        begun[at] if begun else RoutingTable.hashed(min(slots, most), buckets, one.keys.type)
+                    )
+                    ledger.publish(first_turn(table.with_version(1)))
+                out = one._routed(out, ledger, buckets, most, "Append" if len(row) > 1 else "Update")
+                controllers.append(
+                    Controller(
+                        ledger, one.keys.names, one.keys.type, buckets, replace(settings, max_slots=most)
+                    )
+                )
             writer = (
-                routed.writeStream.outputMode("update")
+                out.writeStream.outputMode("append" if len(row) > 1 else "update")
                 .option("checkpointLocation", checkpoint)
-                .foreachBatch(controller)
+                .foreachBatch(Callback(controllers, write, persist, together))
             )
             if name is not None:
                 writer = writer.queryName(name)
-            with _configured(events.sparkSession, most, self._time_mode()):
+            with _configured(events.sparkSession, most, {one._time_mode() for one in row}):
                 query = _triggered(writer, triggered).start()
         except BaseException:
             lock.release()
             raise
         lock.run(query)
-        return LiveQuery(query, ledger, lock, most)
+        return LiveQuery(query, [c.ledger for c in controllers], lock, most)
 
-    def _before(self, checkpoint: str, buckets: int) -> dict[str, Any] | None:
+    def _before(self, checkpoint: str, buckets: int, number: int, operators: int) -> dict[str, Any] | None:
         """What the checkpoint says of its operator, refused where that is another one; None if it is new."""
-        ledger = Ledger(checkpoint)
+        ledger = Ledger(checkpoint, number=number)
         before = ledger.operator()
         if before is None:
             if ledger.folder.names("turns"):
                 raise ValueError(f"{ledger.folder.address}/operator is missing: restore it")
             if ledger.spark.names("offsets"):
                 raise ValueError(
-                    f"{checkpoint} was begun by another query, not by unskew.stream: choose a new checkpoint"
+                    f"{checkpoint} was begun by another query, not by this one: choose a new checkpoint"
                 )
             return None
-        for name, value in self._about(buckets).items():
-            if before.get(name) != value:
+        for name, value in self._about(buckets, operators).items():
+            found = before.get(name, 1 if name == "operators" else None)  # which was not always written
+            if found != value:
                 raise ValueError(
-                    f"the {name} of this operator is {value}, but {checkpoint} was begun with {before.get(name)}: "
+                    f"the {name} of this operator is {value}, but {checkpoint} was begun with {found}: "
                     "start with what it was, or on a new checkpoint"
                 )
         if not ledger.folder.names("turns") and ledger.spark.names("offsets"):
@@ -186,21 +212,22 @@ class Operation:
             )
         return before
 
-    def _begin(self, checkpoint: str, most: int, buckets: int) -> dict[str, Any]:
+    def _begin(self, checkpoint: str, most: int, buckets: int, number: int, operators: int) -> dict[str, Any]:
         """Write down what the operator is."""
         about = {
-            **self._about(buckets),
+            **self._about(buckets, operators),
             "max_slots": most,
             "identity": uuid.uuid4().hex,
             "described": described(self.operator),
         }
-        Ledger(checkpoint).write_operator(about)
+        Ledger(checkpoint, number=number).write_operator(about)
         failpoint("begun", 0)
         return about
 
-    def _about(self, buckets: int) -> dict[str, Any]:
+    def _about(self, buckets: int, operators: int) -> dict[str, Any]:
         layout = self.operator.layout
         return {
+            "operators": operators,
             "key": [f"{f.name}: {f.type}" for f in layout.key],
             "state": [f"{f.name}: {f.type}" for f in layout.state],
             "windows": repr(getattr(self.operator, "window", None)),
@@ -215,9 +242,9 @@ class Operation:
             return "EventTime"
         return "None" if self.operator.expiry is None else "ProcessingTime"
 
-    def _routed(self, checkpoint: str, identity: str, buckets: int, most: int) -> DataFrame:
+    def _routed(self, events: DataFrame, ledger: Ledger, buckets: int, most: int, mode: str) -> DataFrame:
         """Records → payloads → slots → what the operator puts out."""
-        operator, events = self.operator, self.events
+        operator = self.operator
         if self.watermark is not None:
             assert self.time is not None
             events = events.withWatermark(self.time, self.watermark)
@@ -230,22 +257,73 @@ class Operation:
                 *self.records,
             ]
         )
-        packer = Packer(checkpoint, identity, operator, records, most)
+        met = self._met()
+        if met is not None:
+            chosen.append(met)
+        packer = Packer(ledger, operator, records, most, met is not None)
         # plain names: mapInArrow takes a dot in a column's name for a field of it; the packer knows the order
         plain = [c.alias(f"c{i}") for i, c in enumerate(chosen)]
         packed = events.select(*plain).mapInArrow(packer, SPARK_PACKED)
-        mode = self._time_mode()
+        time = self._time_mode()
         travels = from_arrow_schema(flat(operator.output))
         out = packed.groupBy(F.col("label")).transformWithStateInPandas(
-            SlotProcessor(checkpoint, identity, operator, buckets, most, mode),
+            SlotProcessor(ledger, operator, buckets, most, time),
             outputStructType=travels,
-            outputMode="Update",
-            timeMode=mode,
+            outputMode=mode,
+            timeMode=time,
         )
         if len(travels) == len(self.schema):
             return out
         window = F.struct(column("window.start").alias("start"), column("window.end").alias("end"))
         return out.select(*(window.alias(n) if n == WINDOW else column(n) for n in self.schema.names))
+
+    def _met(self) -> Column | None:
+        """The hash of the key that a record had at the operator before, if that puts its key out unchanged."""
+        if self.before is None:
+            return None
+        keys = self.before.keys
+        try:
+            kept = key_columns(self.events, keys.names)
+        except ValueError:
+            return None
+        return kept.hash() if kept.type.equals(keys.type) else None
+
+
+def _tables(row: Sequence[Operation], plan: Plan | ChainPlan | None) -> list[RoutingTable]:
+    """The tables to begin with, checked against the operators; none where none are given."""
+    if plan is None:
+        return []
+    plans = [plan] if isinstance(plan, Plan) else [Plan(p.table, p.histogram) for p in plan.plans]
+    if len(plans) != len(row):
+        raise ValueError(f"the plan has tables for {len(plans)} operators, but there are {len(row)}")
+    for one, each in zip(row, plans, strict=True):
+        each.check(one.keys.type)
+    return [each.table for each in plans]
+
+
+def _steered(
+    planner: str, policy: Policy | str | None, options: Mapping[str, Any] | None, operators: int
+) -> Together | None:
+    """What plans the operators together, or None where each is planned by itself; the planner's options checked."""
+    check_name(planner)
+    if planner in SPLITTING:
+        whole = [n for n in NAMES if n not in SPLITTING]
+        raise ValueError(
+            f"planner {planner!r} splits keys over slots, but a key's state is in one place: "
+            f"use one of {', '.join(whole)}"
+        )
+    if isinstance(policy, str) and policy != "default":
+        raise ValueError(f"policy is an unskew.Policy, or None for a fixed table, not {policy!r}")
+    joint = planner == "locality" and operators > 1
+    known = CHAIN_OPTIONS if joint else set(options_of(planner))
+    strange = sorted(set(options or {}) - known)
+    if strange:
+        named = ", ".join(sorted(known)) or "none"
+        raise ValueError(f"planner {planner!r} has no option {strange[0]!r}: its options are {named}")
+    if not joint or policy is None:
+        return None
+    given = dict(options or {})
+    return Together(given.pop("every", Together.every), given)
 
 
 def _trigger(trigger: Mapping[str, Any] | str | None) -> dict[str, Any]:
@@ -261,7 +339,7 @@ def _triggered(writer: DataStreamWriter, trigger: dict[str, Any]) -> DataStreamW
 
 
 @contextlib.contextmanager
-def _configured(spark: Any, partitions: int, mode: str) -> Iterator[None]:
+def _configured(spark: Any, partitions: int, time_modes: Collection[str]) -> Iterator[None]:
     """The settings that the query captures when it starts; the session has its own again afterwards."""
     wanted = {
         "spark.sql.shuffle.partitions": str(partitions),
@@ -270,7 +348,7 @@ def _configured(spark: Any, partitions: int, mode: str) -> Iterator[None]:
         ),
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     }
-    if mode == "ProcessingTime":
+    if "ProcessingTime" in time_modes:
         # time always moves on, so Spark would run empty batches without end; records call the slots often enough
         wanted["spark.sql.streaming.noDataMicroBatches.enabled"] = "false"
     before = {name: spark.conf.get(name, None) for name in wanted}

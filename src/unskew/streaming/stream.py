@@ -55,6 +55,7 @@ class Stream:
     keys: KeyColumns
     time: str | None
     watermark: str | None
+    before: Operation | None = None
 
     def aggregate(
         self,
@@ -171,7 +172,7 @@ class Stream:
     def _operation(self, operator: Operator, columns: list[str]) -> Operation:
         whole = self._records()
         used = pa.schema([whole.field(name) for name in columns])
-        return Operation(self.events, self.keys, self.time, self.watermark, operator, used)
+        return Operation(self.events, self.keys, self.time, self.watermark, operator, used, self.before)
 
     def _records(self) -> pa.Schema:
         names = self.events.columns
