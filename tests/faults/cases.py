@@ -110,6 +110,17 @@ def _at_random(place: Place, home: Path, dice: random.Random, number: int) -> st
             return f"after batch {place.committed()[-1] if place.committed() else None}, {moment:.2f} s on"
 
 
+def chain(root: Path) -> Iterator[Outcome]:
+    """Two operators in a row: the driver at every failpoint, workers, and an executor of two with tables in motion."""
+    yield from _killed(root / "driver", "chain", NAMES, times=1)
+    points = {f"{name}@{i + 1}=die": name for i, name in enumerate(("packed", *SLOT))}
+    settings = ["spark.task.maxFailures=4"]
+    told = "Python worker killed, chain"
+    yield from _survived(root / "workers", "chain", points, told, master="local[2,4]", settings=settings)
+    points = {f"{n}@{b}=executor": n for n, b in (("exported", 2), ("imported", 4), ("stored", 6))}
+    yield from _survived(root / "executors", "chain", points, "executor killed, chain", **cluster(root))
+
+
 def python_driver_killed(root: Path) -> Iterator[Outcome]:
     """Only the Python process: its JVM lives on for a moment, while the query already starts again."""
     place, home = Place.at(root / "update", "update"), root / "home"
@@ -287,6 +298,7 @@ GROUPS: dict[str, Group] = {
     "speculation": speculation,
     "two-queries": two_queries,
     "python-driver": python_driver_killed,
+    "chain": chain,
     "random": killed_at_random,
 }
 SHORT: dict[str, Group] = {"short": short}

@@ -56,10 +56,22 @@ def windowed(events: Any) -> Any:
     return stream.aggregate(window="5 minutes", n=unskew.count(), total=unskew.sum("v"))
 
 
+def numbered(rows: pd.DataFrame, states: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    states["n"] = states["n"].fillna(0).astype("int64") + rows.groupby(level=0).size()
+    return rows.assign(n=states["n"].reindex(rows.index))[["k", "v", "n"]], states
+
+
+def chained(events: Any) -> Any:
+    """By key, then by value: each value sums up how many records the keys had that came with it."""
+    first = unskew.stream(events, "k").update(numbered, output="k string, v long, n long", state="n long")
+    return first.thenBy("v").aggregate(n=unskew.count(), total=unskew.sum("n"))
+
+
 KINDS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "totals": ("k string, v long", lambda events: totals(events, "k")),
     "update": ("k string, v long", updating),
     "windows": ("k string, at timestamp, v long", windowed),
+    "chain": ("k string, v long", chained),
     "double": ("k double, v long", lambda events: totals(events, "k")),
     "composite": ("a string, b long, v long", lambda events: totals(events, "a", "b")),
 }
@@ -108,18 +120,21 @@ def run(spark: SparkSession, told: dict[str, Any]) -> dict[str, Any]:
     checkpoint = told.get("checkpoint", str(root / "checkpoint"))
     source = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(told["source"])
     started = time.perf_counter()
-    query = operation(source).start(
+    operators = operation(source)
+    query = operators.start(
         f"parquet:{root / 'out'}",
         checkpoint=checkpoint,
         slots=3,
         buckets=32,
+        planner=told.get("planner", "keel"),
         policy=Always(),
         trigger=None if told.get("hold") else "availableNow",
     )
     if told.get("hold"):
         answer({"holding": True})
     query.awaitTermination()
-    pq.write_table(unskew.state(checkpoint, spark).toArrow(), root / "state.parquet")
+    last = len(operators.row) - 1
+    pq.write_table(unskew.state(checkpoint, spark, last).toArrow(), root / "state.parquet")
     return {"seconds": round(time.perf_counter() - started, 2)}
 
 

@@ -73,8 +73,12 @@ class Place:
         return _numbers(self.checkpoint / "commits")
 
     def moved(self) -> list[int]:
-        """The batches that sent state to another slot, by the journal."""
-        return [line["batch"] for line in unskew.journal(str(self.checkpoint)) if line["moved"]["rows"]]
+        """The batches in which every operator sent state to another slot, by the journal."""
+        moved = []
+        for operator in range(2 if self.kind == "chain" else 1):
+            lines = unskew.journal(str(self.checkpoint), operator)
+            moved.append({line["batch"] for line in lines if line["moved"]["rows"]})
+        return sorted(set.intersection(*moved))
 
     def wrong(self, *, complete: bool = True, journal: bool = True) -> list[str]:
         """What differs from the replay: in the output of committed batches; if `complete`, anywhere."""
@@ -82,7 +86,7 @@ class Place:
         batches = self.committed()
         ends = [self._files_after(batch) for batch in batches]
         handled = [tables[a:b] for a, b in zip([0, *ends], ends, strict=False)]
-        replay = _windows if self.kind == "windows" else _totals
+        replay = {"windows": _windows, "chain": _chain}.get(self.kind, _totals)
         outputs, final = replay(handled, self.kind)
         found = []
         if batches != list(range(len(batches))):
@@ -135,6 +139,21 @@ def _totals(batches: list[list[pa.Table]], kind: str) -> tuple[list[Values], Val
     return outputs, {key: values for touched in outputs for key, values in touched.items()}
 
 
+def _chain(batches: list[list[pa.Table]], kind: str) -> tuple[list[Values], Values]:
+    """Records of each key so far; then for each value its records, and what their keys had after the batch."""
+    seen: Counter[str] = Counter()
+    held: Values = {}
+    outputs = []
+    for tables in batches:
+        rows = pa.concat_tables(tables).to_pylist()
+        seen.update(row["k"] for row in rows)
+        for row in rows:
+            n, total = held.get(row["v"], (0, 0))
+            held[row["v"]] = (n + 1, total + seen[row["k"]])
+        outputs.append({row["v"]: held[row["v"]] for row in rows})
+    return outputs, held
+
+
 def _windows(batches: list[list[pa.Table]], kind: str) -> tuple[list[Values], Values]:
     """Windows are put out when the watermark passes their end; records of a window that is gone are dropped."""
     held: Values = {}
@@ -157,6 +176,8 @@ def _windows(batches: list[list[pa.Table]], kind: str) -> tuple[list[Values], Va
 
 def key_of(row: dict[str, Any], kind: str) -> Any:
     """The key of a record or a result, such that keys that Spark takes for one are equal."""
+    if kind == "chain":
+        return row["v"]
     if kind == "composite":
         return row["a"], row["b"]
     if kind == "double":
