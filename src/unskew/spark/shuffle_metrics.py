@@ -1,0 +1,111 @@
+"""Shuffle bytes that were read locally and over the network, as Spark's own task metrics have them."""
+
+from __future__ import annotations
+
+import json
+import time
+import urllib.request
+import uuid
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark.errors import PySparkException
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PATIENCE = 30.0
+"""Seconds the UI may lag behind the jobs."""
+
+# not by a proxy that the environment may name: the UI is the driver's own
+_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+@dataclass(frozen=True)
+class ShuffleRead:
+    """Bytes of shuffle files that tasks read from their own host, and from others over the network."""
+
+    local: int
+    remote: int
+
+    @property
+    def locality(self) -> float:
+        """The share read locally; 1 if nothing was read."""
+        total = self.local + self.remote
+        return self.local / total if total else 1.0
+
+    def __add__(self, other: ShuffleRead) -> ShuffleRead:
+        return ShuffleRead(self.local + other.local, self.remote + other.remote)
+
+
+class ShuffleMetrics:
+    """What the jobs that were started since the last `mark` (at first: since now) have read from shuffles.
+
+    Asks the REST API of the driver's UI. Without it (`spark.ui.enabled=false`, or Spark Connect, where the client
+    cannot reach it) nothing is known, and every answer is None. A mark and a reading each run a job of one row, and
+    wait until the UI has heard of it: by then it has heard of all jobs that ended before. The UI forgets all but the
+    last `spark.ui.retainedStages` stages (1000).
+
+    >>> metrics = ShuffleMetrics(spark)  # doctest: +SKIP
+    >>> unskew.groupBy(df, "user").count().collect()  # doctest: +SKIP
+    >>> metrics.read()  # doctest: +SKIP
+    ShuffleRead(local=51234, remote=148766)
+    """
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        self._address = _address(spark)
+        self.mark()
+
+    def mark(self) -> None:
+        """Forget what was read so far."""
+        if self._address is not None:
+            self._since = self._fence(self._address)
+
+    def read(self) -> ShuffleRead | None:
+        """All that was read since the mark."""
+        stages = self.by_stage()
+        return None if stages is None else sum(stages.values(), ShuffleRead(0, 0))
+
+    def by_stage(self) -> dict[int, ShuffleRead] | None:
+        """The same by the id of the stage, for stages that read from a shuffle; what was tried again counts again."""
+        if self._address is None:
+            return None
+        until = self._fence(self._address)
+        found: dict[int, ShuffleRead] = {}
+        for stage in _get(f"{self._address}/stages"):
+            number = stage["stageId"]
+            read = ShuffleRead(stage["shuffleLocalBytesRead"], stage["shuffleRemoteBytesRead"])
+            if self._since < number < until and read.local + read.remote > 0:
+                found[number] = found.get(number, ShuffleRead(0, 0)) + read
+        return found
+
+    def _fence(self, address: str) -> int:
+        """The stage of a small job that the UI knows to have ended: stages of earlier jobs have lower ids."""
+        tag = f"unskew-{uuid.uuid4()}"
+        self._spark.addTag(tag)
+        try:
+            self._spark.range(0, 1, 1, 1).collect()
+        finally:
+            self._spark.removeTag(tag)
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end:
+            for job in _get(f"{address}/jobs?status=succeeded"):
+                if any(name.endswith(tag) for name in job["jobTags"]):  # Spark adds session and thread
+                    return int(max(job["stageIds"]))
+            time.sleep(0.02)
+        raise TimeoutError(f"Spark's UI at {address} did not hear of a job within {PATIENCE:.0f} s")
+
+
+def _address(spark: SparkSession) -> str | None:
+    try:
+        context = spark.sparkContext
+    except PySparkException:  # Spark Connect has none
+        return None
+    return context.uiWebUrl and f"{context.uiWebUrl}/api/v1/applications/{context.applicationId}"
+
+
+def _get(address: str) -> list[dict[str, Any]]:
+    with _OPENER.open(address, timeout=PATIENCE) as answer:
+        found: list[dict[str, Any]] = json.load(answer)
+    return found
