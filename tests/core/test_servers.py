@@ -74,6 +74,20 @@ def test_later_plans_keep_state_on_the_server_that_has_its_slot(
     assert later.moved < 0.6
 
 
+def test_what_is_in_buckets_stays_on_its_server_as_well_as_with_slots_in_order() -> None:
+    placed = [[2, 0, 1, 1, 0, 2], [1, 2, 0, 1, 2, 0]]
+    coarse = [
+        ([h.trimmed(50) for h in histograms], [hop.trimmed(100) for hop in pairs])
+        for histograms, pairs in (WEEK, NEXT)
+    ]
+    usual, first = plan_chain(*coarse[0], 3, 2), plan_chain(*coarse[0], 3, placed=placed)
+    in_order = plan_chain(*coarse[1], 3, 2, usual.tables)
+    later = plan_chain(*coarse[1], 3, previous=first.tables, placed=placed)
+    assert later.chosen == in_order.chosen == "refined"
+    assert later.moved == pytest.approx(in_order.moved)
+    assert 0.0 < later.moved < 0.2
+
+
 def test_tables_are_not_kept_when_their_slots_have_come_to_other_servers() -> None:
     histograms, pairs = measured(*synthetic_pairs(60, 1.0, 30_000))
     chain = plan_chain(histograms, pairs, 3, 2)
