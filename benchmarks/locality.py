@@ -1,0 +1,18 @@
+"""`make bench-locality`: operators in a row, on several hosts and on one.
+
+Each section runs in a process of its own and may be run alone: `python -m benchmarks.locality synthetic`. Those on
+several hosts (`synthetic`, `step`) start a small cluster on this machine, which needs root: see docs/cluster.md.
+"""
+
+from __future__ import annotations
+
+from benchmarks.sections import run
+
+SECTIONS = {
+    "synthetic": "locality_batch",
+    "step": "locality_stream",
+    "chain": "locality_stream",
+}
+
+if __name__ == "__main__":
+    run("locality", SECTIONS)

@@ -1,0 +1,189 @@
+"""The synthetic workload of Caneill et al. (their Figures 7-9) as a batch chain on hosts with limited links.
+
+Records have two integers from 1 to n, the number of servers, which are equal in a share of them (the locality of the
+data), and padding that does not compress. As in the paper records reach the first operator without the network, which
+is what "locality 100 % avoids all network communication" means: here the first operator attaches the padding.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+import unskew
+from benchmarks.bars import Bar
+from benchmarks.cluster import Cluster
+from benchmarks.sections import save
+from unskew.core.chain import hashed_chain
+from unskew.core.correlated import synthetic_pairs
+from unskew.core.histogram import Histogram
+from unskew.core.routing import RoutingTable
+from unskew.spark.chaining import Hops
+from unskew.spark.plan import Plan
+from unskew.spark.shuffle_metrics import ShuffleMetrics
+
+RATE = "100mbit"
+SERVERS = (2, 4, 6)
+PADDINGS = (0, 4, 8, 12, 20)
+LOCALITIES = (0.6, 0.8, 1.0)
+BYTES = 48_000_000
+"""Of padding a server: about four seconds of its link, if all came over it."""
+
+MOST_RECORDS = 60_000
+BUCKETS = 256
+REPEAT = 2
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One point of the figures."""
+
+    servers: int
+    locality: float
+    padding: int
+
+    @property
+    def records(self) -> int:
+        """As many as make up the bytes, within reason."""
+        each = BYTES // max(self.padding * 1000, 1)
+        return self.servers * min(each, MOST_RECORDS)
+
+    def __str__(self) -> str:
+        return f"{self.servers} servers, locality {self.locality:.0%}, {self.padding} kB"
+
+
+def settings() -> list[Setting]:
+    """The points of Figures 7 (servers), 8 (locality) and 9 (padding), each once."""
+    figure_7 = [Setting(n, z, p) for n in SERVERS for z in (0.6, 1.0) for p in (0, 8, 20)]
+    figure_8 = [Setting(n, z, 12) for n in SERVERS for z in LOCALITIES]
+    figure_9 = [Setting(n, 0.8, p) for n in SERVERS for p in PADDINGS]
+    return sorted({*figure_7, *figure_8, *figure_9}, key=lambda s: (s.servers, s.locality, s.padding))
+
+
+def synthetic() -> None:
+    """Hash, locality-aware and worst case at every point."""
+    found: dict[str, Any] = {}
+    apart = [0.0]
+    for servers in SERVERS:
+        with Cluster(workers=servers, rate=RATE, memory="1g") as cluster, session(cluster) as spark:
+            for setting in (s for s in settings() if s.servers == servers):
+                row = found[str(setting)] = _point(spark, setting)
+                apart.append(
+                    abs(row["locality-aware"]["remote"] / row["predicted"] - 1.0) if row["predicted"] else 0.0
+                )
+                print(f"    {setting}: {_shown(row)}", flush=True)
+                save("locality", "synthetic", _bars(found, apart), found)
+
+
+def _bars(found: dict[str, Any], apart: list[float]) -> list[Bar]:
+    bars = [Bar("remote bytes of locality-aware against the plan, farthest", max(apart), 0.1)]
+    row = found.get(str(Setting(4, 0.8, 12)))
+    if row:
+        gain = row["locality-aware"]["throughput"] / row["hash"]["throughput"]
+        bars.append(Bar("throughput / hash at 80 %, 12 kB, 4 servers", gain, 2.0, at_least=True, unit="×"))
+    return bars
+
+
+def _point(spark: SparkSession, setting: Setting) -> dict[str, Any]:
+    a, b = synthetic_pairs(setting.servers, setting.locality, setting.records)
+    df = spark.createDataFrame(pa.table({"a": a, "b": b})).repartition(setting.servers).cache()
+    df.count()
+    planned = unskew.plan_chain(df, ["a", "b"], slots=setting.servers, buckets=BUCKETS)
+    contenders = {
+        "hash": hashed_chain([pa.int64(), pa.int64()], setting.servers, BUCKETS),
+        "locality-aware": planned.tables,
+        "worst case": _worst(setting.servers),
+    }
+    wanted = np.bincount(b, minlength=setting.servers + 1)[1:].tolist()
+    times: dict[str, list[float]] = {name: [] for name in contenders}
+    row: dict[str, Any] = {name: {} for name in contenders}
+    for turn in range(REPEAT + 1):
+        for name, tables in contenders.items():
+            metrics = ShuffleMetrics(spark)
+            started = time.perf_counter()
+            counted = _run(df, tables, setting.padding * 1000)
+            times[name].append(time.perf_counter() - started)
+            assert counted == wanted, name
+            stages = metrics.by_stage()
+            assert stages
+            last = stages[max(stages)]
+            row[name]["remote"] = last.remote
+            row[name]["local"] = last.local
+            if turn == 0:
+                times[name].clear()  # warm-up
+    for name, spent in times.items():
+        row[name]["throughput"] = setting.records / statistics.median(spent)
+    df.unpersist()
+    both = row["locality-aware"]["remote"] + row["locality-aware"]["local"]
+    return {**row, "plan": planned.locality, "predicted": (1.0 - planned.locality) * both}
+
+
+def _run(df: DataFrame, tables: tuple[RoutingTable, ...], padding: int) -> list[int]:
+    """Attach padding to the records of each first key, count those of each second key."""
+    plans = tuple(Plan(table, Histogram.empty(pa.int64(), buckets=BUCKETS)) for table in tables)
+    padded = Hops(df, (("a",), ("b",)), plans).applyInArrow(_pads(padding), "a long, b long, body binary")
+    rows = padded.applyInArrow(_counts(), "b long, n long").collect()
+    return [n for _, n in sorted((row["b"], row["n"]) for row in rows)]
+
+
+def _pads(padding: int) -> Callable[[pa.Table], pa.Table]:
+    def pad(rows: pa.Table) -> pa.Table:
+        body = pa.py_buffer(np.random.default_rng().bytes(padding * len(rows)))
+        ends = pa.array(np.arange(len(rows) + 1) * padding, pa.int32())
+        return rows.append_column(
+            "body", pa.BinaryArray.from_buffers(pa.binary(), len(rows), [None, ends.buffers()[1], body])
+        )
+
+    return pad
+
+
+def _counts() -> Callable[[pa.Table], pa.Table]:
+    def count(rows: pa.Table) -> pa.Table:
+        return pa.table({"b": rows["b"][:1], "n": [len(rows)]})
+
+    return count
+
+
+def _worst(servers: int) -> tuple[RoutingTable, ...]:
+    """Tables under which equal keys never meet."""
+    keys, cells = np.arange(1, servers + 1), np.arange(BUCKETS) % servers
+    return tuple(
+        RoutingTable.build(servers, cells, keys, (keys - 1 + shift) % servers, key_type=pa.int64())
+        for shift in (0, 1)
+    )
+
+
+@contextmanager
+def session(cluster: Cluster, **settings: str) -> Iterator[SparkSession]:
+    """A session on the cluster, its UI on, which has the figures."""
+    os.environ.update(cluster.env)
+    builder = SparkSession.builder.appName("unskew-bench").config(map=cluster.conf)
+    wanted = {
+        "spark.shuffle.compress": "false",  # padding does not compress, and the bytes can be foretold
+        "spark.ui.port": "0",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.level": "ERROR",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
+    }
+    for key, value in {**wanted, **settings}.items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+def _shown(row: dict[str, Any]) -> str:
+    rates = {n: round(figures["throughput"]) for n, figures in row.items() if isinstance(figures, dict)}
+    remote = {n: round(figures["remote"] / 1e6, 1) for n, figures in row.items() if isinstance(figures, dict)}
+    return f"records a second {rates}, remote MB {remote}, plan {row['plan']:.2f}"
