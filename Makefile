@@ -44,7 +44,7 @@ format: $(STAMP) ## Format the code and apply safe fixes
 	$(BIN)/ruff format .
 
 .PHONY: bench
-bench: bench-core bench-batch bench-stream ## Run every benchmark
+bench: bench-core bench-batch bench-stream bench-locality ## Run every benchmark
 
 .PHONY: bench-core
 bench-core: $(STAMP) ## Measure the core against its bars; non-zero exit if one falls short
@@ -57,6 +57,10 @@ bench-batch: $(STAMP) ## Measure the batch operators against stock Spark (long)
 .PHONY: bench-stream
 bench-stream: $(STAMP) ## Measure the live operator against Spark's own stateful ones (long)
 	$(WITH_JAVA) $(BIN)/python -m benchmarks.stream
+
+.PHONY: bench-locality
+bench-locality: $(STAMP) ## Measure operators in a row on several hosts (root; long)
+	$(WITH_JAVA) $(BIN)/python -m benchmarks.locality
 
 .PHONY: venv
 venv: $(STAMP) ## Create or refresh .venv

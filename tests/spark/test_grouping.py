@@ -205,6 +205,15 @@ def test_auto_steps_aside_where_hashing_is_as_good(spark: SparkSession) -> None:
     assert_same(result, even.groupBy("k").agg(F.sort_array(F.collect_list("v")).alias("v")))
 
 
+def test_where_hashing_is_as_good_functions_still_run_a_partition_at_a_time(spark: SparkSession) -> None:
+    even = spark.range(0, 4000, 1, 2).select((F.col("id") % 2000).alias("k"), F.col("id").alias("v"))
+    grouped = unskew.groupBy(even, "k", slots=2)
+    assert grouped.plan is None
+    result = grouped.applyInPandas(summarise(), SUMMARY)
+    assert exchanges(result) == ["shufflepartitionidpassthrough"]
+    assert_same(result, even.groupBy("k").applyInPandas(summarise(), SUMMARY))
+
+
 def test_auto_acts_where_keys_are_skewed_and_leaves_combining_aggregates(spark: SparkSession) -> None:
     skewed = spark.range(0, 4000, 1, 2).select(
         F.expr("cast(sqrt(id) as int)").alias("k"), F.col("id").alias("v")

@@ -224,6 +224,30 @@ def test_slots_grow_and_shrink(spark: SparkSession, tmp_path: Path) -> None:
         query.scale(5)
 
 
+def test_slots_follow_the_load_by_rule(spark: SparkSession, tmp_path: Path) -> None:
+    live = Live(spark, tmp_path, "k string, v long")
+    few, many = drifting(3, rows=100, keys=40, exponent=1.0, change=9), drifting(4, 900, 40, 1.0, change=9)
+    tables = [*many, *few]
+    live.add(*tables)
+    query = live.run(totals(live, "k"), slots=1, max_slots=4, scaling=unskew.LoadRange(150, 400))
+    slots = [line["slots"] for line in query.journal()]
+    assert slots[0] == 1
+    assert max(slots) == 4
+    assert slots[-1] < 4
+    expected = counted(tables, lambda row: row["k"])
+    assert by_key(live.output(6), "k") == expected[6]
+
+
+@pytest.mark.parametrize("planner", ["kip", "elb", "clb"])
+def test_other_planners_move_state_rightly(spark: SparkSession, tmp_path: Path, planner: str) -> None:
+    live = Live(spark, tmp_path, "k string, v long")
+    tables = drifting(6, rows=400, keys=40, exponent=1.5, change=2)
+    live.add(*tables)
+    query = live.run(totals(live, "k"), planner=planner)
+    assert [by_key(rows, "k") for rows in live.outputs().values()] == counted(tables, lambda row: row["k"])
+    assert sum(line["moved"]["rows"] for line in query.journal()) > 0
+
+
 def test_a_sink_that_reads_little_or_nothing(spark: SparkSession, tmp_path: Path) -> None:
     live = Live(spark, tmp_path, "k string, v long")
     tables = drifting(batches=3, rows=300, keys=50, exponent=1.0, change=9)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -151,6 +152,13 @@ def options_of(name: str) -> dict[str, Any]:
     """The options of a planner and their defaults."""
     parameters = inspect.signature(planner(name)).parameters.values()
     return {p.name: p.default for p in parameters if p.name not in _GIVEN}
+
+
+def series(name: str, windows: Sequence[Histogram]) -> dict[str, Any]:
+    """The option `windows` for a planner that has it: the windows so far, the only one twice."""
+    if "windows" not in options_of(name):
+        return {}
+    return {"windows": windows if len(windows) > 1 else [*windows, *windows]}
 
 
 def check_name(name: str) -> None:

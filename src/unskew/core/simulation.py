@@ -12,7 +12,7 @@ import numpy as np
 
 from unskew.core.histogram import Floats, Histogram
 from unskew.core.loads import imbalance, lower_bound, migration, slot_loads
-from unskew.core.planning import make_table, options_of
+from unskew.core.planning import make_table, series
 from unskew.core.routing import RoutingTable
 
 
@@ -43,13 +43,12 @@ def replay(
     """
     if history < 1:
         raise ValueError(f"history is the number of windows a planner may see, at least 1, not {history}")
-    takes_windows = "windows" in options_of(planner)
     seen: deque[Histogram] = deque(maxlen=history)
     steps: list[Step] = []
     table: RoutingTable | None = None
     for window in windows:
         seen.append(window)
-        extra = {"windows": _at_least_two(list(seen))} if takes_windows else {}
+        extra = series(planner, list(seen))
         started = time.perf_counter()
         new = make_table(planner, window, slots, table, seed=seed, **extra, **options)
         seconds = time.perf_counter() - started
@@ -96,7 +95,3 @@ def outcome(steps: Sequence[Step]) -> Outcome:
         float(np.mean([s.moved for s in later])),
         float(np.median([s.seconds for s in later])),
     )
-
-
-def _at_least_two(windows: Sequence[Histogram]) -> Sequence[Histogram]:
-    return windows if len(windows) > 1 else [*windows, *windows]

@@ -50,7 +50,7 @@ def group_by(
 
     Nothing runs until a method of the result is called. Then the key is measured (unless `plan` is given: a
     plan or the path of a saved one), a table is planned, and the rows are shuffled once, by slot. With the planner
-    "auto" a key without harmful skew is left to plain Spark.
+    "auto" a key without harmful skew is placed by hash, as Spark does it.
     """
     keys = key_columns(df, key)
     options = Options(slots, planner, plan, sample, weight, buckets)
@@ -68,7 +68,7 @@ class Grouped:
 
     @cached_property
     def plan(self) -> Plan | None:
-        """The plan that the methods run under, or None where grouping is left to plain Spark; measures the key."""
+        """The plan that the methods run under, or None where hashing is as good; measures the key."""
         return None if steps_aside(self._planned, self.options) else self._planned
 
     @cached_property
@@ -211,10 +211,11 @@ class Grouped:
         if merge is not None:
             self._check_partial(plain)
         plan = self.plan if merge is None else self._split_plan()
-        if plan is None:
+        if self._takes_whole_groups(func):
+            # also where hashing is as good as any table: a partition as one stream is faster than a stream a group
+            result = self._apply_by_partition(plan or self._planned, method, func, schema, plain)
+        elif plan is None:
             result = plain
-        elif self._takes_whole_groups(func):
-            result = self._apply_by_partition(plan, method, func, schema, plain)
         else:
             result = self._apply_by_group(plan, method, func, schema)
         return result if merge is None else self._merged(result, method, merge, schema)

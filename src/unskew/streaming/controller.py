@@ -15,7 +15,7 @@ import pyarrow as pa
 from unskew.core.histogram import Histogram, Measures
 from unskew.core.history import merge_all
 from unskew.core.loads import imbalance, lower_bound, migration, slot_loads
-from unskew.core.planning import make_table
+from unskew.core.planning import make_table, series
 from unskew.core.policy import Costs, Decision, Policy
 from unskew.core.protocol import Turn
 from unskew.core.routing import RoutingTable
@@ -188,9 +188,9 @@ class Controller:
         return self._step(table, candidate), decision
 
     def _planned(self, table: RoutingTable, slots: int) -> RoutingTable:
-        newest = self.recent[-1][1]
-        options = dict(self.settings.options)
-        return make_table(self.settings.planner, newest, slots, table, **options)
+        windows = [histogram for _, histogram, _ in self.recent]
+        options = {**series(self.settings.planner, windows), **self.settings.options}
+        return make_table(self.settings.planner, windows[-1], slots, table, **options)
 
     def _step(self, table: RoutingTable, goal: RoutingTable) -> RoutingTable:
         newest = self.recent[-1][1] if self.recent else None
