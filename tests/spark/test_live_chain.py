@@ -125,7 +125,7 @@ def test_another_number_of_operators_is_refused(spark: SparkSession, tmp_path: P
     live.run(chain)
     with pytest.raises(ValueError, match="operators of this operator is 1"):
         live.run(chain.before)
-    with pytest.raises(ValueError, match="there is no operator 2"):
+    with pytest.raises(ValueError, match="no operator 2"):
         unskew.state(live.checkpoint, spark, operator=2)
 
 

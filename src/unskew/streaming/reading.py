@@ -202,7 +202,7 @@ def _operator_of(checkpoint: str, number: int) -> dict[str, Any]:
     about = Ledger(absolute(checkpoint), number=number).operator()
     if about is None:
         raise ValueError(
-            f"{checkpoint} has {first.get('operators', 1)} operators, numbered from 0: there is no {number}"
+            f"{checkpoint} has {first.get('operators', 1)} operators, numbered from 0, and no operator {number}"
         )
     return about
 
