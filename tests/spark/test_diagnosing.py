@@ -43,3 +43,18 @@ def test_no_rows(frames: Frames) -> None:
     assert found.advice == "Nothing was measured: the data is empty."
     assert found.heavy == ()
     json.dumps(found.to_dict(), allow_nan=False)
+
+
+def test_a_second_key_is_judged_as_well(spark: SparkSession) -> None:
+    df = spark.range(0, 2000, 1, 2).select((F.col("id") % 40).alias("a"), (F.col("id") % 40 * 7).alias("b"))
+    found = unskew.diagnose(df, "a", slots=4, then="b")
+    assert found.then is not None
+    assert found.then.planned == 1.0
+    assert found.then.hashed < 0.5
+    assert found.then.advice.startswith("Grouped by b next, 100% of the records stay")
+    assert json.loads(json.dumps(found.to_dict()))["then"]["pairs"][0]["share"] == 0.025
+    constant = unskew.diagnose(df.withColumn("c", F.lit(1)), "a", slots=4, then="c")
+    assert constant.then is not None
+    assert "not related" in constant.then.advice
+    with pytest.raises(ValueError, match="there is no column 'x'"):
+        unskew.diagnose(df, "a", then="x")

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from unskew.core.chain_plan import ChainPlan
 from unskew.core.hashing import key_iter
 from unskew.core.histogram import Floats, Histogram
 from unskew.core.loads import imbalance, lower_bound, slot_loads
@@ -53,6 +54,48 @@ class HeavyKey:
 
 
 @dataclass(frozen=True)
+class Together:
+    """Two keys in a row: the share of the records that stay on their slot between the two operators.
+
+    With hashing, and with tables that put keys that occur together in one place. `imbalance` and `bound` are those of
+    the two operators under these tables, `pairs` the most frequent pairs with their share of the records.
+    """
+
+    key: tuple[str, ...]
+    hashed: float
+    planned: float
+    imbalance: tuple[float, ...]
+    bound: tuple[float, ...]
+    pairs: tuple[tuple[Any, Any, float], ...]
+
+    @classmethod
+    def of(cls, plan: ChainPlan, top: int = 10) -> Together:
+        """What a plan for the two operators promises."""
+        met = plan.pairs[0]
+        pairs = tuple((a, b, count / (met.total or 1.0)) for a, b, count in met.top(top))
+        names = plan.histograms[1].key_names
+        return cls(names, plan.hash_locality, plan.locality, plan.imbalance, plan.bound, pairs)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain values, for JSON."""
+        pairs = [{"first": _plain(a), "then": _plain(b), "share": share} for a, b, share in self.pairs]
+        return {**vars(self), "key": list(self.key), "pairs": pairs, "advice": self.advice}
+
+    @property
+    def advice(self) -> str:
+        """The gain in one sentence."""
+        name = ", ".join(self.key)
+        if self.planned < self.hashed + 0.05:
+            return (
+                f"Grouped by {name} next, records stay as seldom as with hashing: the keys are not related."
+            )
+        return (
+            f"Grouped by {name} next, {self.planned:.0%} of the records stay where they are with thenBy, "
+            f"{self.hashed:.0%} with hashing."
+        )
+
+
+@dataclass(frozen=True)
 class Diagnosis:
     """How skewed a key is, what that costs with N slots, and what can be done."""
 
@@ -63,6 +106,7 @@ class Diagnosis:
     verdicts: tuple[Verdict, ...]
     heavy: tuple[HeavyKey, ...]
     advice: str
+    then: Together | None = None
 
     def verdict(self, planner: str) -> Verdict:
         """The verdict on one planner."""
@@ -90,6 +134,7 @@ class Diagnosis:
             "advice": self.advice,
             "heavy": [{"key": _plain(h.key), "share": h.share, "slots": h.slots} for h in self.heavy],
             "planners": [{**vars(v), "loads": v.loads.tolist()} for v in self.verdicts],
+            "then": None if self.then is None else self.then.to_dict(),
         }
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from unskew.core.diagnosis import Diagnosis, Verdict
+from unskew.core.diagnosis import Diagnosis, Together, Verdict
 from unskew.core.histogram import Floats
 from unskew.report.labels import inert, key_label
 from unskew.report.page import Card, Cards, Chart, Column, Row, Section, Table, Text, write
@@ -40,6 +40,14 @@ HEAVY = (
 """The columns of `heavy_rows`."""
 
 
+PAIRS = (
+    Column("first", "first key"),
+    Column("then", "then"),
+    Column("share", "share of records", "{:.2%}"),
+)
+"""The columns of `pair_rows`."""
+
+
 def write_report(diagnosis: Diagnosis, path: str | Path, *, source: str = "") -> Path:
     """Write the diagnosis as an HTML page that needs no network; `source` says where the data came from."""
     try:
@@ -59,6 +67,11 @@ def render(diagnosis: Diagnosis, *, source: str = "") -> str:
             Section("The heavy keys", [_heavy(diagnosis)]),
             Section("What each planner would do", [*_planners(diagnosis)]),
         ]
+    if diagnosis.then is not None:
+        rows = pair_rows(diagnosis.then)
+        sections.append(
+            Section("Grouped by another key next", [Text(diagnosis.then.advice), Table(PAIRS, rows)])
+        )
     sections += [
         Section("What the words mean", [Table(_WORD, _words(diagnosis))]),
         Section("How this was made", [Text(text) for text in _method(diagnosis, source)]),
@@ -124,6 +137,11 @@ def heavy_rows(diagnosis: Diagnosis) -> list[dict[str, Any]]:
         {"rank": rank, "key": key_label(heavy.key), "share": heavy.share, "slots": heavy.slots}
         for rank, heavy in enumerate(diagnosis.heavy, 1)
     ]
+
+
+def pair_rows(then: Together) -> list[dict[str, Any]]:
+    """One row a pair of keys, the most frequent first; keys as inert text."""
+    return [{"first": key_label(a), "then": key_label(b), "share": share} for a, b, share in then.pairs]
 
 
 def schedule(loads: Floats, cores: int) -> list[tuple[int, float, float]]:

@@ -24,9 +24,11 @@ from unskew.report.diagnosis import (
     BASELINE,
     HEAVY,
     OURS,
+    PAIRS,
     PLANNERS,
     heavy_rows,
     key_figures,
+    pair_rows,
     planner_rows,
     title,
 )
@@ -55,6 +57,9 @@ def print_diagnosis(diagnosis: Diagnosis, console: Console) -> None:
         )
     )
     console.print(_heavy(diagnosis, console))
+    if diagnosis.then is not None:
+        console.print(Text(inert(diagnosis.then.advice)))
+        console.print(_table("Pairs of keys", PAIRS, pair_rows(diagnosis.then), caption=""))
 
 
 def print_plan(plan: Plan, path: str, console: Console) -> None:

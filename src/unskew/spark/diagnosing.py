@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from unskew.core.diagnosis import Diagnosis, check_cores
+from unskew.core.diagnosis import Diagnosis, Together, check_cores
 from unskew.core.diagnosis import diagnose as judge
 from unskew.core.histogram import DEFAULT_BUCKETS
 from unskew.core.routing import check_slots
+from unskew.spark.chaining import plan_chain
 from unskew.spark.keys import Key, key_columns
 from unskew.spark.measure import Sample, measure
 from unskew.spark.planned import default_slots
@@ -26,13 +28,25 @@ def diagnose(
     weight: str | None = None,
     sample: Sample = None,
     buckets: int = DEFAULT_BUCKETS,
+    then: Key | None = None,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Diagnosis:
-    """How skewed the key is, what that costs with N slots, and what each planner would do about it."""
+    """How skewed the key is, what that costs with N slots, and what each planner would do about it.
+
+    `then` is a key by which the records are grouped next: what `thenBy` would gain is judged as well.
+    """
     key_columns(df, key)
+    if then is not None:
+        key_columns(df, then)
     wanted = default_slots(df) if slots is None else slots
     check_slots(wanted, buckets)
     check_cores(cores)
     progress("measuring")
     histogram = measure(df, key, buckets=buckets, weight=weight, sample=sample)
-    return judge(histogram, wanted, cores=cores, progress=progress)
+    found = judge(histogram, wanted, cores=cores, progress=progress)
+    if then is None:
+        return found
+    progress("locality")
+    return replace(
+        found, then=Together.of(plan_chain(df, [key, then], slots=wanted, sample=sample, buckets=buckets))
+    )
