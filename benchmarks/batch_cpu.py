@@ -17,7 +17,7 @@ from benchmarks.sections import save
 from unskew.core.loads import lower_bound
 from unskew.core.scheduling import makespan
 
-EXPONENTS = {1.0: 20_000, 1.2: 30_000, 1.5: 90_000, 2.0: 110_000}
+EXPONENTS = {1.0: 24_000, 1.2: 36_000, 1.5: 60_000, 2.0: 80_000}
 """Zipf exponent → records, so that a run takes about as long for each."""
 
 SLOTS = (8, 16, 32)
@@ -85,7 +85,7 @@ def cpu() -> None:
                     aside.append(times["unskew"] / times["stock"])
                 else:
                     won.append(times["unskew"] / rivals)
-                    groups = [f"{exponent}-{keys}-{slots}-{i}" for i in range(3)]
+                    groups = [f"{exponent}-{keys}-{slots}-{i}" for i in range(5)]
                     spent = np.median([tasks_of(spark, group, runs["unskew"]) for group in groups], axis=0)
                     row["max/mean task"] = max(spent) / np.mean(spent)
                     row["bound"] = lower_bound(histogram, slots)
