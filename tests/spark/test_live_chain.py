@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -118,6 +119,20 @@ def test_tables_planned_on_a_sample_serve_from_the_first_batch(spark: SparkSessi
         assert line["version"] == 1
 
 
+def test_closed_windows_go_on_to_the_next_operator(spark: SparkSession, tmp_path: Path) -> None:
+    live = Live(spark, tmp_path, "k string, at timestamp, v long")
+    moments = [dt.datetime(2026, 11, 1, 12, minute, tzinfo=dt.UTC) for minute in (1, 2, 11, 31, 51)]
+    for moment in moments:
+        live.add(pa.table({"k": ["a", "b", "b"], "at": [moment] * 3, "v": [1, 2, 3]}))
+    windows = unskew.stream(live.events(), "k", time="at", watermark="1 minute").aggregate(
+        window="10 minutes", n=unskew.count()
+    )
+    live.run(windows.thenBy("n").aggregate(windows=unskew.count()))
+    found = {row["n"]: row["windows"] for rows in live.outputs().values() for row in rows}
+    # a: 2, 1, 1 and b: 4, 2, 2 records in the windows that closed: from 12:00, 12:10 and 12:30
+    assert found == {1: 2, 2: 3, 4: 1}
+
+
 def test_another_number_of_operators_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     live = Live(spark, tmp_path, SCHEMA)
     live.add(*posts(1))
@@ -134,6 +149,7 @@ def test_another_number_of_operators_is_refused(spark: SparkSession, tmp_path: P
     [
         ({"options": {"evry": 3}}, "has no option 'evry'"),
         ({"planner": "pkg"}, "splits keys"),
+        ({"policy": unskew.Policy()}, "leave policy out"),
     ],
 )
 def test_what_does_not_fit_is_refused_before_anything_is_written(

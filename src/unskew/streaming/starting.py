@@ -315,6 +315,11 @@ def _steered(
     if isinstance(policy, str) and policy != "default":
         raise ValueError(f"policy is an unskew.Policy, or None for a fixed table, not {policy!r}")
     joint = planner == "locality" and operators > 1
+    if joint and isinstance(policy, Policy):
+        raise ValueError(
+            "operators in a row are planned together, which weighs by options={'worth': …, 'every': …}: leave policy "
+            "out, or plan each by itself, as with planner='keel'"
+        )
     known = CHAIN_OPTIONS if joint else set(options_of(planner))
     strange = sorted(set(options or {}) - known)
     if strange:
