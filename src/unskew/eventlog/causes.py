@@ -32,6 +32,7 @@ class Cause(StrEnum):
     FEW = "few tasks"
     INPUT = "uneven input"
     NODE = "slow node"
+    STARTING = "Python start-up"
     COLLECTING = "garbage collection"
     SPILL = "spill"
     FETCHING = "slow fetch"
@@ -126,6 +127,7 @@ _AMOUNTS: dict[Cause, tuple[Callable[[Task], float], ...]] = {
 }
 
 _PARTS: dict[Cause, Callable[[Task], float]] = {
+    Cause.STARTING: lambda task: task.starting,
     Cause.COLLECTING: lambda task: task.collecting,
     Cause.FETCHING: lambda task: task.fetching,
     Cause.SCHEDULING: lambda task: task.seconds - task.run,
@@ -138,6 +140,7 @@ _OTHERWISE = {
     Cause.INPUT: "The files or splits that tasks read differ in size: write files of similar size, or lower "
     "spark.sql.files.maxPartitionBytes.",
     Cause.NODE: "Tasks are slow on one host whatever they do: look at that machine.",
+    Cause.STARTING: "The task waited for a Python worker to start, which is paid once an executor, whatever the data.",
     Cause.COLLECTING: "The task waited for the JVM's memory: give executors more, or run fewer tasks in each.",
     Cause.SPILL: "The task ran out of memory and wrote to disk: give executors more memory, or use more partitions.",
     Cause.FETCHING: "The task waited for shuffle blocks: look at the network, and at the disks of the other hosts.",

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from unskew.eventlog.causes import Advice, Cause, advise, cause_of
+from unskew.eventlog.reading import EventLog
 from unskew.eventlog.stages import Stage, Task
 
 LEAST_SECONDS = 0.5
@@ -89,7 +91,8 @@ class LogDiagnosis:
         if not self.tasks:
             return "No task has finished in this log."
         if not self.findings:
-            return f"None of {self.stages:,} stages lost {LEAST_SECONDS} s and {LEAST_SHARE:.0%} of its time to unequal tasks."
+            least = f"{LEAST_SECONDS} s and {LEAST_SHARE:.0%} of its time"
+            return f"None of {self.stages:,} stages lost {least} to unequal tasks."
         worst = self.findings[0]
         text = (
             f"{self.uneven:,} of {self.stages:,} stages waited for a few long tasks; even ones would have saved up to "
@@ -117,6 +120,44 @@ class LogDiagnosis:
         }
 
 
+def diagnose_log(
+    path: str | Path, *, top: int = 20, progress: Callable[[str], None] = lambda _: None
+) -> LogDiagnosis:
+    """Judge the stages of the application whose event log is at `path`, a file or a folder of rolled files.
+
+    `top` is how many of the worst stages are kept, so that a log of any length takes little memory. A log
+    that is still written is read as far as it goes.
+    """
+    log = EventLog(path, progress)
+    worst: list[tuple[float, int, Finding]] = []
+    stages = uneven = 0
+    saved = {True: 0.0, False: 0.0}
+    for stage in log.stages():
+        stages += 1
+        finding = judge(stage)
+        if finding is None:
+            continue
+        uneven += 1
+        saved[finding.advice.fixable] += finding.saved
+        heapq.heappush(worst, (finding.saved, -uneven, finding))
+        if len(worst) > top:
+            heapq.heappop(worst)
+    return LogDiagnosis(
+        log.application,
+        log.application_id,
+        log.spark_version,
+        log.finished,
+        stages,
+        log.tasks,
+        log.failed_attempts,
+        log.task_seconds,
+        uneven,
+        sum(saved.values()),
+        saved[True],
+        tuple(finding for *_, finding in sorted(worst, key=lambda item: item[:2], reverse=True)),
+    )
+
+
 def judge(stage: Stage) -> Finding | None:
     """What a stage lost to unequal tasks, or to tasks too few for its cores; nothing if it hardly lost any time."""
     if not stage.tasks:
@@ -128,30 +169,6 @@ def judge(stage: Stage) -> Finding | None:
     if len(stage.tasks) < stage.cores and _matters(saved := stage.length - spread, stage.length):
         return Finding(stage, Cause.FEW, saved, advise(Cause.FEW, stage.shuffle))
     return None
-
-
-class Worst:
-    """The findings that could save the most time, so that a log of any length takes little memory."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._heap: list[tuple[float, int, Finding]] = []
-        self.seen = 0
-        self.saved = 0.0
-        self.saved_by_unskew = 0.0
-
-    def add(self, finding: Finding) -> None:
-        """Count it, and keep it if it is among the worst so far."""
-        self.seen += 1
-        self.saved += finding.saved
-        self.saved_by_unskew += finding.saved * finding.advice.fixable
-        heapq.heappush(self._heap, (finding.saved, -self.seen, finding))
-        if len(self._heap) > self._most:
-            heapq.heappop(self._heap)
-
-    def findings(self) -> tuple[Finding, ...]:
-        """The worst first; of equal ones the earlier first."""
-        return tuple(finding for *_, finding in sorted(self._heap, key=lambda item: item[:2], reverse=True))
 
 
 _AMOUNTS = {

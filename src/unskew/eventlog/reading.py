@@ -1,19 +1,17 @@
-"""Read an event log once, line by line, and judge each stage as it ends.
+"""Read an event log once, line by line, and give each stage as it ends.
 
-Held in memory are the tasks of stages that run, the shuffles of queries that run, and the worst findings. Only
-events that matter are parsed; the others, among them the longest, are told by the first bytes of their lines.
+Held in memory are the tasks of stages that run and the shuffles of queries that run. Only events that matter
+are parsed; the others, among them the longest, are told by the first bytes of their lines.
 """
 
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from unskew.eventlog.diagnosis import LogDiagnosis, Worst, judge
 from unskew.eventlog.files import lines, log_files
 from unskew.eventlog.plans import Shuffle, shuffles
 from unskew.eventlog.stages import Query, Stage, Task
@@ -23,23 +21,7 @@ Event: TypeAlias = Mapping[str, Any]
 _START = b'{"Event":"'
 _SQL = "org.apache.spark.sql.execution.ui."
 _QUERY = "spark.sql.execution.id"
-
-
-def diagnose_log(
-    path: str | Path, *, top: int = 20, progress: Callable[[str], None] = lambda _: None
-) -> LogDiagnosis:
-    """Judge the stages of the application whose event log is at `path`, a file or a folder of rolled files.
-
-    `top` is how many of the worst stages are kept. A log that is still written is read as far as it goes.
-    """
-    reader = _Reader(top)
-    for file in log_files(path):
-        progress(file.name)
-        for line in lines(file):
-            reader.take(line)
-    if not reader.known:
-        raise ValueError(f"{path}: not an event log of Spark: no line of it is an event")
-    return reader.result()
+_STARTING = frozenset({"time to start Python workers", "time to initialize Python workers"})
 
 
 @dataclass
@@ -60,19 +42,27 @@ class _RunningQuery:
     shuffles: dict[int, Shuffle] = field(default_factory=dict)
 
 
-class _Reader:
-    """Takes events in the order of the log; guards that each stage is judged once, whatever is missing or repeated."""
+class EventLog:
+    """The log of one application, a file or a folder of rolled files.
 
-    def __init__(self, top: int) -> None:
-        self._worst = Worst(top)
-        self._stages: dict[tuple[int, int], _RunningStage] = {}
+    Guards that each stage is given once, whatever the log lacks or repeats. What is known of the application
+    (`application`, `failed_attempts` and so on) is complete when all stages were given.
+    """
+
+    def __init__(self, path: str | Path, progress: Callable[[str], None] = lambda _: None) -> None:
+        self.application = ""
+        self.application_id = ""
+        self.spark_version = ""
+        self.finished = False
+        self.tasks = 0
+        self.failed_attempts = 0
+        self.task_seconds = 0.0
+        self._path = path
+        self._progress = progress
+        self._running: dict[tuple[int, int], _RunningStage] = {}
         self._queries: dict[int, _RunningQuery] = {}
         self._cores: dict[str, int] = {}
-        self._about = {"application": "", "application_id": "", "spark_version": ""}
-        self._ended = False
-        self._counted: Counter[str] = Counter()
-        self._task_seconds = 0.0
-        self.known = 0
+        self._ended: list[Stage] = []
         self._handlers: dict[bytes, Callable[[Event], None]] = {
             name.encode(): handler
             for name, handler in {
@@ -90,46 +80,47 @@ class _Reader:
             }.items()
         }
 
-    def take(self, line: bytes) -> None:
-        """Look at one line; what is no event, or cut off, is passed over."""
+    def stages(self) -> Iterator[Stage]:
+        """Each stage as it ends; then, of a log that is still written, those that run, with their finished tasks."""
+        known = False
+        for file in log_files(self._path):
+            self._progress(file.name)
+            for line in lines(file):
+                known = self._take(line) or known
+                yield from self._ended
+                self._ended.clear()
+        if not known:
+            raise ValueError(f"{self._path}: not an event log of Spark: no line of it is an event")
+        for number, attempt in list(self._running):
+            self._close(number, attempt, ())
+        yield from self._ended
+
+    def _take(self, line: bytes) -> bool:
+        """Look at one line; false for what is no event, or of no interest, or cut off."""
         if not line.startswith(_START):
-            return
+            return False
         handler = self._handlers.get(line[len(_START) : line.find(b'"', len(_START))])
         if handler is None:
-            return
+            return False
         try:
             event = json.loads(line)
         except (ValueError, RecursionError):
-            return  # the last line of a log that is still written, or a plan too deep to read
-        self.known += 1
-        handler(event)
-
-    def result(self) -> LogDiagnosis:
-        """What was found; stages that still run are judged by the tasks that have ended."""
-        for number, attempt in list(self._stages):
-            self._close(number, attempt, ())
-        return LogDiagnosis(
-            **self._about,
-            finished=self._ended,
-            stages=self._counted["stages"],
-            tasks=self._counted["tasks"],
-            failed_attempts=self._counted["failed"],
-            task_seconds=self._task_seconds,
-            uneven=self._worst.seen,
-            saved=self._worst.saved,
-            saved_by_unskew=self._worst.saved_by_unskew,
-            findings=self._worst.findings(),
-        )
+            return False  # the last line of a log that is still written, or a plan too deep to read
+        try:
+            handler(event)
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"{self._path}: damaged: an event {event['Event']} lacks {error}") from error
+        return True
 
     def _log_start(self, event: Event) -> None:
-        self._about["spark_version"] = event.get("Spark Version", "")
+        self.spark_version = event.get("Spark Version", "")
 
     def _application_start(self, event: Event) -> None:
-        self._about["application"] = event.get("App Name", "")
-        self._about["application_id"] = event.get("App ID") or ""
+        self.application = event.get("App Name", "")
+        self.application_id = event.get("App ID") or ""
 
     def _application_end(self, _event: Event) -> None:
-        self._ended = True
+        self.finished = True
 
     def _executor_added(self, event: Event) -> None:
         self._cores[event["Executor ID"]] = event["Executor Info"]["Total Cores"]
@@ -155,16 +146,17 @@ class _Reader:
         info = event["Stage Info"]
         number = (event.get("Properties") or {}).get(_QUERY)
         running = None if number is None else self._queries.get(int(number))
-        self._stages[info["Stage ID"], info["Stage Attempt ID"]] = _RunningStage(
+        self._running[info["Stage ID"], info["Stage Attempt ID"]] = _RunningStage(
             info["Stage Name"], info["Number of Tasks"], running.query if running else None
         )
 
     def _task_end(self, event: Event) -> None:
         info = event["Task Info"]
-        stage = self._stages.get((event["Stage ID"], event["Stage Attempt ID"]))
+        stage = self._running.get((event["Stage ID"], event["Stage Attempt ID"]))
         succeeded = event["Task End Reason"]["Reason"] == "Success"
-        self._counted["tasks" if succeeded else "failed"] += 1
-        self._task_seconds += (info["Finish Time"] - info["Launch Time"]) / 1000
+        self.tasks += succeeded
+        self.failed_attempts += not succeeded
+        self.task_seconds += (info["Finish Time"] - info["Launch Time"]) / 1000
         if stage is None:
             return  # a copy of a task, stopped after its stage had ended
         stage.speculative += bool(info["Speculative"])
@@ -179,10 +171,9 @@ class _Reader:
         self._close(info["Stage ID"], info["Stage Attempt ID"], moved)
 
     def _close(self, number: int, attempt: int, moved: Iterable[int]) -> None:
-        running = self._stages.pop((number, attempt), None)
+        running = self._running.pop((number, attempt), None)
         if running is None:
             return
-        self._counted["stages"] += 1
         stage = Stage(
             number,
             attempt,
@@ -195,9 +186,7 @@ class _Reader:
             running.query,
             self._shuffle(running.query, moved),
         )
-        finding = judge(stage)
-        if finding is not None:
-            self._worst.add(finding)
+        self._ended.append(stage)
 
     def _shuffle(self, query: Query | None, moved: Iterable[int]) -> Shuffle | None:
         """The shuffle that a stage read: of several, one that Spark has split, for that is the skewed side."""
@@ -219,6 +208,7 @@ def _task(info: Event, metrics: Event) -> Task:
         metrics.get("Executor Run Time", 0) / 1000,
         metrics.get("JVM GC Time", 0) / 1000,
         shuffle.get("Fetch Wait Time", 0) / 1000,
+        sum(int(c.get("Update", 0)) for c in info["Accumulables"] if c.get("Name") in _STARTING) / 1000,
         metrics.get("Memory Bytes Spilled", 0) + metrics.get("Disk Bytes Spilled", 0),
         shuffle.get("Total Records Read", 0),
         shuffle.get("Remote Bytes Read", 0) + shuffle.get("Local Bytes Read", 0),

@@ -14,7 +14,11 @@ from unskew.eventlog.plans import Shuffle
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """The attempt of a task that succeeded; `seconds` is from its launch to its end."""
+    """The attempt of a task that succeeded; `seconds` is from its launch to its end.
+
+    Parts of it are `run` on the executor, and of that `collecting` garbage, `fetching` blocks of a shuffle and
+    `starting` a Python worker.
+    """
 
     index: int
     host: str
@@ -23,6 +27,7 @@ class Task:
     run: float = 0.0
     collecting: float = 0.0
     fetching: float = 0.0
+    starting: float = 0.0
     spilled: int = 0
     shuffle_records: int = 0
     shuffle_bytes: int = 0
@@ -75,12 +80,16 @@ class Stage:
 
     @cached_property
     def width(self) -> int:
-        """How many tasks ran at the same time, at most."""
+        """How many tasks ran at the same time, at most.
+
+        Spark may launch a task before it has noted the end of the last one, so the cores of all executors are a limit.
+        """
         launched = np.array([task.launched for task in self.tasks])
         at = np.concatenate([launched + self.seconds, launched])
         change = np.repeat([-1, 1], len(self.tasks))
         # ends before starts at the same time: a core is free for the next task
-        return max(1, int(change[np.lexsort((change, at))].cumsum().max()))
+        most = int(change[np.lexsort((change, at))].cumsum().max())
+        return max(1, min(most, self.cores or most))
 
     @cached_property
     def length(self) -> float:
