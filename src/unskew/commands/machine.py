@@ -19,7 +19,11 @@ _OLDEST_JAVA = 17
 _NEWEST_PYTHON = (3, 13)  # what the tests run on
 _LEAST_MEMORY = 4 * _GB  # a driver of 1 GB, its Python workers, and the rest of the machine
 _LEAST_DISK, _LITTLE_DISK = _GB // 2, 5 * _GB
-_SECONDS = 20  # for another program to tell its version
+_SECONDS = 60  # for another program to tell its version, on a busy machine
+_ABOUT_PYTHON = (
+    "import sys; from importlib.util import find_spec; "
+    "print(*sys.version_info[:2], all(map(find_spec, ('pandas', 'pyarrow'))))"
+)
 
 
 class Status(StrEnum):
@@ -77,11 +81,11 @@ def check_packages(requirements: Iterable[str]) -> Iterator[Check]:
 def check_java(environ: Mapping[str, str]) -> Check:
     """The Java that Spark would start: that of JAVA_HOME, else the one on the PATH."""
     home = environ.get("JAVA_HOME")
-    java = (
-        Path(home, "bin", "java") if home else Path(shutil.which("java", path=environ.get("PATH")) or "java")
-    )
+    java = str(Path(home, "bin", "java")) if home else shutil.which("java", path=environ.get("PATH"))
+    if java is None:
+        return Check("Java", Status.PROBLEM, "no Java on the PATH", _java_advice())
     major = java_major(java)
-    where = f"{java}" + (" (JAVA_HOME)" if home else "")
+    where = f"{java}{' (JAVA_HOME)' * bool(home)}"
     if major is None:
         return Check("Java", Status.PROBLEM, f"no Java at {where}", _java_advice())
     if major < _OLDEST_JAVA:
@@ -95,15 +99,16 @@ def check_workers(environ: Mapping[str, str]) -> Check:
     program = named or "python3"
     said = "PYSPARK_PYTHON" if named else "PYSPARK_PYTHON is not set"
     advice = f"export PYSPARK_PYTHON={sys.executable}"
-    told = _output([program, "-c", "import sys, pandas, pyarrow; print(*sys.version_info[:2])"], environ)
+    told = _output([program, "-c", _ABOUT_PYTHON], environ)
     if told is None:
-        found = f"{program} ({said}) does not run, or lacks pandas or PyArrow"
-        return Check("Python of workers", Status.PROBLEM, found, advice)
-    theirs, ours = ".".join(told.split()), ".".join(map(str, sys.version_info[:2]))
-    status = Status.OK if theirs == ours else Status.PROBLEM
-    return Check(
-        "Python of workers", status, f"{theirs}, {program} ({said})", "" if theirs == ours else advice
-    )
+        return Check("Python of workers", Status.PROBLEM, f"{program} ({said}) does not run", advice)
+    major, minor, equipped = told.split()
+    found = f"{major}.{minor}, {program} ({said})"
+    if (int(major), int(minor)) != sys.version_info[:2]:
+        return Check("Python of workers", Status.PROBLEM, f"{found}: not the version of this one", advice)
+    if equipped != "True":
+        return Check("Python of workers", Status.PROBLEM, f"{found}: lacks pandas or PyArrow", advice)
+    return Check("Python of workers", Status.OK, found)
 
 
 def check_cores(cores: int) -> Check:
@@ -143,9 +148,9 @@ def check_folder(folder: Path) -> Check:
     )
 
 
-def java_major(java: Path) -> int | None:
+def java_major(java: str) -> int | None:
     """The major version of a Java, or none if it does not run."""
-    told = _output([str(java), "-version"], os.environ)
+    told = _output([java, "-version"], os.environ)
     found = re.search(r' version "(?:1\.)?(\d+)', told or "")
     return int(found[1]) if found else None
 
@@ -234,7 +239,7 @@ def _java_advice() -> str:
     usable = [
         home
         for home in sorted(Path("/usr/lib/jvm").glob("*"))
-        if (java_major(home / "bin" / "java") or 0) >= _OLDEST_JAVA
+        if (java_major(str(home / "bin" / "java")) or 0) >= _OLDEST_JAVA
     ]
     if usable:
         return f"export JAVA_HOME={usable[0]}"
