@@ -21,7 +21,8 @@ Event: TypeAlias = Mapping[str, Any]
 _START = b'{"Event":"'
 _SQL = "org.apache.spark.sql.execution.ui."
 _QUERY = "spark.sql.execution.id"
-_STARTING = frozenset({"time to start Python workers", "time to initialize Python workers"})
+_STARTING = ("time to start Python workers", "time to initialize Python workers")
+_PYTHON = "time to run Python workers"
 
 
 @dataclass
@@ -208,10 +209,17 @@ def _task(info: Event, metrics: Event) -> Task:
         metrics.get("Executor Run Time", 0) / 1000,
         metrics.get("JVM GC Time", 0) / 1000,
         shuffle.get("Fetch Wait Time", 0) / 1000,
-        sum(int(c.get("Update", 0)) for c in info["Accumulables"] if c.get("Name") in _STARTING) / 1000,
+        _starting(info["Accumulables"]),
         metrics.get("Memory Bytes Spilled", 0) + metrics.get("Disk Bytes Spilled", 0),
         shuffle.get("Total Records Read", 0),
         shuffle.get("Remote Bytes Read", 0) + shuffle.get("Local Bytes Read", 0),
         read.get("Records Read", 0),
         read.get("Bytes Read", 0),
     )
+
+
+def _starting(counters: Iterable[Event]) -> float:
+    """Seconds until the Python worker was ready; none for one used again, whose figure includes its idle time."""
+    told = {counter.get("Name"): counter.get("Update", 0) for counter in counters}
+    took = sum(int(told.get(name, 0)) for name in _STARTING)
+    return took / 1000 if took <= int(told.get(_PYTHON, 0)) else 0.0
