@@ -176,7 +176,7 @@ def _strips(diagnosis: LogDiagnosis) -> Chart:
         Column("shuffle_bytes", "bytes read from the shuffle", "{:,}"),
     ]
     caption = (
-        f"A mark is a task, for the worst {len(drawn)} stages; the tall grey one is the mean. Marks far to the right "
+        f"A mark is a task, for the worst {len(drawn)} stages; the thick grey one is the mean. Marks far to the right "
         f"are what everybody waits for. Of more than {_TICKS} tasks the longest and a sample of the others are drawn."
     )
     return Chart(
