@@ -39,7 +39,9 @@ def test_the_wheel_holds_every_module_and_no_tests_or_data(wheel: zipfile.ZipFil
     }
     assert packaged == {file for file in files if "__pycache__" not in file.parts}
     assert {name.suffix for name in packaged} == {".py", ".css", ".js", ".typed"}
-    assert not any(re.search(r"test|bench|conftest", part) for name in packaged for part in name.parts)
+    assert not any(
+        re.match(r"tests?\b|test_|conftest|benchmarks\b", part) for name in packaged for part in name.parts
+    )
 
 
 def test_the_version_has_one_place(wheel: zipfile.ZipFile) -> None:
