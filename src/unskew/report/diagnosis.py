@@ -76,7 +76,7 @@ def render(diagnosis: Diagnosis, *, source: str = "") -> str:
         Section("What the words mean", [Table(_WORD, _words(diagnosis))]),
         Section("How this was made", [Text(text) for text in _method(diagnosis, source)]),
     ]
-    return render_page(title(diagnosis), diagnosis.advice, sections, _footer())
+    return render_page(title(diagnosis), diagnosis.advice, sections, footer())
 
 
 def title(diagnosis: Diagnosis) -> str:
@@ -327,7 +327,8 @@ def _stragglers(verdict: Verdict) -> str:
     return f"{many} (above 2 × mean)"
 
 
-def _footer() -> str:
+def footer() -> str:
+    """The versions that made a page."""
     from unskew import __version__
 
     return f"unskew {__version__}, Python {platform.python_version()}, numpy {np.__version__}"

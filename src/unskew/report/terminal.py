@@ -33,10 +33,13 @@ from unskew.report.diagnosis import (
     title,
 )
 from unskew.report.labels import inert
-from unskew.report.page import Column, Row
+from unskew.report.page import Card, Column, Row
 
 _BAR = 20
 """Characters of the longest bar."""
+
+_FOLDED = ("key", "note", "cause")
+"""Columns whose text goes on in the next line where the terminal is narrow."""
 
 
 def print_diagnosis(diagnosis: Diagnosis, console: Console) -> None:
@@ -44,11 +47,11 @@ def print_diagnosis(diagnosis: Diagnosis, console: Console) -> None:
     console.print()
     console.print(Text(title(diagnosis), "bold"))
     console.print(Text(diagnosis.advice))
-    console.print(_cards(diagnosis))
+    console.print(panels(key_figures(diagnosis)))
     if not diagnosis.histogram.total:
         return
     console.print(
-        _table(
+        table_of(
             f"Planners, {diagnosis.slots} slots on {diagnosis.cores} cores",
             PLANNERS,
             planner_rows(diagnosis),
@@ -107,15 +110,16 @@ def _figure(name: str, value: Any) -> str:
     return str(value)
 
 
-def _cards(diagnosis: Diagnosis) -> Columns:
-    cards = []
-    for card in key_figures(diagnosis):
+def panels(cards: Sequence[Card]) -> Columns:
+    """Key figures side by side."""
+    shown = []
+    for card in cards:
         style = "bold yellow" if card.strong else "bold"
         body = Text.assemble((card.value, style), "\n", (card.note, "dim"))
-        cards.append(
+        shown.append(
             Panel(body, title=Text(card.label), title_align="left", box=ROUNDED, width=38, border_style="dim")
         )
-    return Columns(cards)
+    return Columns(shown)
 
 
 def _heavy(diagnosis: Diagnosis, console: Console) -> Table:
@@ -128,10 +132,10 @@ def _heavy(diagnosis: Diagnosis, console: Console) -> Table:
     ]
     bounding = any(row["slots"] > 1 for row in rows)
     caption = "Red: more than one slot's worth, so it bounds the job wherever it is put." if bounding else ""
-    return _table("Heavy keys", HEAVY, rows, bars=bars, caption=caption)
+    return table_of("Heavy keys", HEAVY, rows, bars=bars, caption=caption)
 
 
-def _table(
+def table_of(
     heading: str,
     columns: Sequence[Column],
     rows: Sequence[Row],
@@ -149,7 +153,7 @@ def _table(
         numeric = any(isinstance(row[column.field], int | float) for row in rows)
         narrow = max(8, *map(len, column.title.split()))
         side: JustifyMethod = "right" if numeric else "left"
-        folds = column.field in ("key", "note")
+        folds = column.field in _FOLDED
         table.add_column(fill(column.title, narrow), justify=side, no_wrap=not folds, overflow="fold")
     if bars:
         table.add_column("", no_wrap=True)
