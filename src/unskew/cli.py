@@ -107,6 +107,12 @@ def diagnose(
     weight: WeightOption = None,
     sample: SampleOption = None,
     buckets: Annotated[int, typer.Option(help="Hash buckets of the histogram.")] = DEFAULT_BUCKETS,
+    then: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--then", metavar="COLUMN", help="A key to group by next: what placing both together gains."
+        ),
+    ] = None,
     form: FormatOption = None,
     as_json: JsonOption = False,
     html: Annotated[
@@ -145,7 +151,15 @@ def diagnose(
                 step("comparing planners", f": {what}")
 
         found = unskew.diagnose(
-            df, keys, slots=slots, cores=cores, weight=weight, sample=part, buckets=buckets, progress=judging
+            df,
+            keys,
+            slots=slots,
+            cores=cores,
+            weight=weight,
+            sample=part,
+            buckets=buckets,
+            then=then or None,
+            progress=judging,
         )
         page = None
         if html is not None:

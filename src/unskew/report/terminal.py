@@ -62,7 +62,7 @@ def print_diagnosis(diagnosis: Diagnosis, console: Console) -> None:
     console.print(_heavy(diagnosis, console))
     if diagnosis.then is not None:
         console.print(Text(inert(diagnosis.then.advice)))
-        console.print(_table("Pairs of keys", PAIRS, pair_rows(diagnosis.then), caption=""))
+        console.print(table_of("Pairs of keys", PAIRS, pair_rows(diagnosis.then), caption=""))
 
 
 def print_plan(plan: Plan, path: str, console: Console) -> None:
