@@ -13,6 +13,7 @@ SECTIONS = {
     "routing": "batch_shuffle",
     "measure": "batch_shuffle",
     "cpu": "batch_cpu",
+    "tasks": "batch_cpu",
     "wait": "batch_wait",
     "text": "batch_cpu",
     "flights": "batch_cpu",

@@ -89,7 +89,7 @@ def guo() -> None:
     found: dict[str, Any] = {}
     for slots in (1, 2, 4, 8):
         for planner in ("hash", "elb", "clb", "kip", "keel"):
-            run = _wait(spark, source, planner, slots, 0.001)
+            run = _wait(spark, source, planner, slots, 0.0005)
             times = np.array(run["seconds"][3:])
             found[f"N={slots}, {planner}"] = {
                 "max, s": times.max(),
