@@ -22,6 +22,7 @@ from typing import Any
 from benchmarks.network import Network, why_not
 
 ROOT = Path(__file__).parents[1]
+PYTHONPATH = f"{ROOT / 'src'}{os.pathsep}{ROOT}"
 MASTER = 0
 """The host of the master; workers are hosts 1, 2, …"""
 
@@ -75,7 +76,7 @@ class Cluster:
             "spark.driver.bindAddress": gateway,
             "spark.executor.cores": str(self.cores),
             "spark.executor.memory": self.memory,
-            "spark.executorEnv.PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}",
+            "spark.executorEnv.PYTHONPATH": PYTHONPATH,
             # a task on the executor that starts first would otherwise do all the work
             "spark.scheduler.minRegisteredResourcesRatio": "1.0",
             "spark.scheduler.maxRegisteredResourcesWaitingTime": "60s",
@@ -84,7 +85,11 @@ class Cluster:
     @property
     def env(self) -> dict[str, str]:
         """What the environment of the driver must have."""
-        return {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": self.network.gateway}
+        return {
+            "PYSPARK_PYTHON": sys.executable,
+            "PYTHONPATH": PYTHONPATH,
+            "SPARK_LOCAL_IP": self.network.gateway,
+        }
 
     @property
     def folder(self) -> Path:

@@ -14,7 +14,7 @@ from typing import IO, Any
 
 import pytest
 
-from benchmarks.cluster import ROOT, Cluster
+from benchmarks.cluster import Cluster
 from benchmarks.network import networks, why_not
 from tests.spark.shuffle_job import ROWS, WIDTH
 
@@ -34,7 +34,7 @@ def driver(cluster: Cluster, folder: Path) -> Iterator[tuple[IO[str], IO[str]]]:
         job = subprocess.Popen(
             [sys.executable, "-m", "tests.spark.shuffle_job", *settings],
             cwd=folder,
-            env={**os.environ, **cluster.env, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"},
+            env={**os.environ, **cluster.env},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=log,
