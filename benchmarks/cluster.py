@@ -27,7 +27,7 @@ MASTER = 0
 """The host of the master; workers are hosts 1, 2, …"""
 
 MOST_WORKERS = 6
-PATIENCE = 90
+PATIENCE = 180
 """Seconds in which all workers must have registered."""
 
 
