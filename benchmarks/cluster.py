@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.network import Network, why_not
+from benchmarks.network import Network, bits_per_second, why_not
 
 ROOT = Path(__file__).parents[1]
 PYTHONPATH = f"{ROOT / 'src'}{os.pathsep}{ROOT}"
@@ -48,6 +48,7 @@ class Cluster:
     def __post_init__(self) -> None:
         if not 1 <= self.workers <= MOST_WORKERS:
             raise ValueError(f"there are 1 to {MOST_WORKERS} workers, not {self.workers}")
+        bits_per_second(self.rate)  # a wrong one is told before anything starts
 
     def __enter__(self) -> Cluster:
         self.start()
