@@ -19,14 +19,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.network import Network, why_not
+from benchmarks.network import Network, bits_per_second, why_not
 
 ROOT = Path(__file__).parents[1]
+PYTHONPATH = f"{ROOT / 'src'}{os.pathsep}{ROOT}"
 MASTER = 0
 """The host of the master; workers are hosts 1, 2, …"""
 
 MOST_WORKERS = 6
-PATIENCE = 90
+PATIENCE = 180
 """Seconds in which all workers must have registered."""
 
 
@@ -47,6 +48,7 @@ class Cluster:
     def __post_init__(self) -> None:
         if not 1 <= self.workers <= MOST_WORKERS:
             raise ValueError(f"there are 1 to {MOST_WORKERS} workers, not {self.workers}")
+        bits_per_second(self.rate)  # a wrong one is told before anything starts
 
     def __enter__(self) -> Cluster:
         self.start()
@@ -75,7 +77,7 @@ class Cluster:
             "spark.driver.bindAddress": gateway,
             "spark.executor.cores": str(self.cores),
             "spark.executor.memory": self.memory,
-            "spark.executorEnv.PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}",
+            "spark.executorEnv.PYTHONPATH": PYTHONPATH,
             # a task on the executor that starts first would otherwise do all the work
             "spark.scheduler.minRegisteredResourcesRatio": "1.0",
             "spark.scheduler.maxRegisteredResourcesWaitingTime": "60s",
@@ -84,7 +86,11 @@ class Cluster:
     @property
     def env(self) -> dict[str, str]:
         """What the environment of the driver must have."""
-        return {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": self.network.gateway}
+        return {
+            "PYSPARK_PYTHON": sys.executable,
+            "PYTHONPATH": PYTHONPATH,
+            "SPARK_LOCAL_IP": self.network.gateway,
+        }
 
     @property
     def folder(self) -> Path:

@@ -61,6 +61,9 @@ def _parser() -> argparse.ArgumentParser:
 
 def _do(given: argparse.Namespace) -> Sequence[str]:
     network = Network(given.name)
+    if given.command not in ("start", "stop") and not network.exists():
+        others = ", ".join(networks()) or "none"
+        raise RuntimeError(f"cluster {given.name!r} is not running (others: {others})")
     match given.command:
         case "start":
             cluster = Cluster(given.workers, given.rate, given.cores, given.memory, given.name)
@@ -101,8 +104,6 @@ def _settings(cluster: Cluster) -> list[str]:
 
 def _status(cluster: Cluster) -> list[str]:
     network = cluster.network
-    if not network.exists():
-        return [f"cluster {cluster.name!r} is not running (others: {', '.join(networks()) or 'none'})"]
     states = cluster.registered()
     lines = [f"{cluster.url}: {'answers' if states else 'does not answer'}"]
     for worker in network.hosts():

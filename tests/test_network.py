@@ -13,9 +13,6 @@ import pytest
 
 from benchmarks.network import Network, bits_per_second, networks, why_not
 
-REASON = why_not()
-needs_hosts = pytest.mark.skipif(REASON is not None, reason=str(REASON))
-
 SIZE, PORT = 12_500_000, 9000
 TURNS = ((SIZE, 1), (1, SIZE))
 """Bytes given and taken: first many to the host, then many from it."""
@@ -36,6 +33,8 @@ with socket.create_server((sys.argv[1], {PORT})) as server:
 @pytest.fixture
 def network(tmp_path: Path) -> Iterator[Network]:
     """Two hosts with links of 100 Mbit/s; a server runs on the first."""
+    if reason := why_not():
+        pytest.skip(reason)
     made = Network(f"n{os.getpid()}")
     made.create()
     try:
@@ -74,7 +73,6 @@ def speeds(network: Network) -> list[float]:
     return found
 
 
-@needs_hosts
 def test_a_link_keeps_to_its_rate_both_ways(network: Network) -> None:
     assert all(60 < speed < 105 for speed in speeds(network))
     network.limit(1, "1gbit")
@@ -82,7 +80,6 @@ def test_a_link_keeps_to_its_rate_both_ways(network: Network) -> None:
     assert (network.rate(1), network.rate(2)) == (1e9, 1e8)
 
 
-@needs_hosts
 def test_nothing_passes_a_cut_link_until_it_is_mended(network: Network) -> None:
     connect(network).close()
     network.cut(1)
@@ -93,7 +90,6 @@ def test_nothing_passes_a_cut_link_until_it_is_mended(network: Network) -> None:
     connect(network).close()
 
 
-@needs_hosts
 def test_kill_ends_what_runs_on_one_host(network: Network) -> None:
     connect(network).close()
     assert len(network.processes(1)) == 1
@@ -105,7 +101,6 @@ def test_kill_ends_what_runs_on_one_host(network: Network) -> None:
         connect(network, patience=0.2)
 
 
-@needs_hosts
 def test_remove_leaves_nothing_and_may_be_repeated(network: Network) -> None:
     running = network.processes(1)
     with pytest.raises(RuntimeError, match="already"):

@@ -15,9 +15,9 @@ from typing import Any
 
 import pyspark
 
-from tests.faults import disks, files, inputs
+from tests.faults import disks, files, hosts, inputs
 from tests.faults.outcome import Outcome
-from tests.faults.process import ROOT, Job
+from tests.faults.process import ROOT, Job, wait
 from tests.faults.replay import Place
 from unskew.streaming.failpoints import NAMES
 
@@ -101,7 +101,7 @@ def _at_random(place: Place, home: Path, dice: random.Random, number: int) -> st
             before = place.committed()
             job.tell(place.told())
             if number % 5:  # mostly once batches run, sometimes before
-                _wait(lambda before=before: place.committed() != before)  # type: ignore[misc]
+                wait(lambda before=before: place.committed() != before)  # type: ignore[misc]
             moment = dice.uniform(0, 3)
             with contextlib.suppress(TimeoutError):
                 if job.answer(moment) is not None:
@@ -127,7 +127,7 @@ def python_driver_killed(root: Path) -> Iterator[Outcome]:
     place.grow(8)
     with Job(home) as job:
         job.tell(place.told())
-        _wait(lambda: len(place.committed()) > 1)
+        wait(lambda: len(place.committed()) > 1)
         job.kill(group=False)
         yield Outcome.of("Python driver killed, its JVM not", place.wrong(complete=False), 0.0)
         yield from _finished(place, home, "the query that starts at once after it")
@@ -258,14 +258,6 @@ def two_queries(root: Path) -> Iterator[Outcome]:
         yield Outcome.of(name, place.wrong(), spent)
 
 
-def _wait(until: Callable[[], bool], seconds: float = 120) -> None:
-    end = time.monotonic() + seconds
-    while not until():
-        if time.monotonic() > end:
-            raise TimeoutError("the query does not get on")
-        time.sleep(0.05)
-
-
 def short(root: Path) -> Iterator[Outcome]:
     """A slice: a kill while a slot exports, one after the driver published, and a damaged file."""
     place, home = Place.at(root / "totals", "totals"), root / "home"
@@ -292,6 +284,7 @@ GROUPS: dict[str, Group] = {
     "inputs": inputs.odd,
     "workers": workers,
     "executors": executors,
+    "hosts": hosts.hurt,
     "full": disks.full,
     "full-disk": disks.really_full,
     "read-only": disks.read_only,

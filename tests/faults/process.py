@@ -27,6 +27,15 @@ ROOT = Path(__file__).parents[2]
 JAVA = "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
+def wait(until: Callable[[], bool], seconds: float = 120) -> None:
+    """Until something is so."""
+    end = time.monotonic() + seconds
+    while not until():
+        if time.monotonic() > end:
+            raise TimeoutError("the query does not get on")
+        time.sleep(0.05)
+
+
 class Job:
     """A running job; its own files are in `home`, where the failpoints that have happened are kept, too."""
 

@@ -1,6 +1,7 @@
 """A job for a cluster: measure, groupBy and join against plain Spark's, and which processes did the work.
 
-`python -m tests.spark.cluster_job` prints what it found as JSON; `test_local_cluster` runs it.
+`python -m tests.spark.cluster_job SETTING=VALUE …` prints what it found as JSON; `test_local_cluster` runs it, and the
+campaign of faults on several hosts.
 """
 
 from __future__ import annotations
@@ -20,12 +21,8 @@ SLOTS = 4
 
 
 def main() -> None:
-    session = (
-        SparkSession.builder.master("local-cluster[2,1,1024]")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.executor.memory", "1g")
-        .config("spark.log.level", "ERROR")
+    builder = (
+        SparkSession.builder.config("spark.log.level", "ERROR")
         .config("spark.sql.autoBroadcastJoinThreshold", "-1")
         .config("spark.sql.shuffle.partitions", "4")
         .config("spark.ui.enabled", "false")
@@ -33,8 +30,11 @@ def main() -> None:
         # a task on the executor that starts first would otherwise do all the work
         .config("spark.scheduler.maxRegisteredResourcesWaitingTime", "120s")
         .config("spark.scheduler.minRegisteredResourcesRatio", "1.0")
-        .getOrCreate()
     )
+    for setting in sys.argv[1:]:
+        name, _, value = setting.partition("=")
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
     hot = F.expr("if(id % 3 = 0, 'hot', concat('k', cast(sqrt(id) as int)))")
     events = session.range(0, 6000, 1, 4).select(hot.alias("user"), F.col("id").alias("v"))
     users = session.range(0, 50, 1, 2).select(

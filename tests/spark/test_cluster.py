@@ -14,15 +14,13 @@ from typing import IO, Any
 
 import pytest
 
-from benchmarks.cluster import ROOT, Cluster
+from benchmarks.cluster import Cluster
 from benchmarks.network import networks, why_not
 from tests.spark.shuffle_job import ROWS, WIDTH
 
-REASON = why_not()
 pytestmark = [
     pytest.mark.spark,
     pytest.mark.skipif(bool(os.environ.get("UNSKEW_TEST_REMOTE")), reason="starts a Spark of its own"),
-    pytest.mark.skipif(REASON is not None, reason=str(REASON)),
 ]
 
 
@@ -34,7 +32,7 @@ def driver(cluster: Cluster, folder: Path) -> Iterator[tuple[IO[str], IO[str]]]:
         job = subprocess.Popen(
             [sys.executable, "-m", "tests.spark.shuffle_job", *settings],
             cwd=folder,
-            env={**os.environ, **cluster.env, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"},
+            env={**os.environ, **cluster.env},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=log,
@@ -59,6 +57,8 @@ def answered(output: IO[str], folder: Path) -> dict[str, Any]:
 
 
 def test_a_shuffle_crosses_the_links_and_survives_a_killed_worker(tmp_path: Path) -> None:
+    if reason := why_not():
+        pytest.skip(reason)
     with Cluster(workers=2, rate="100mbit", memory="512m", name=f"t{os.getpid()}") as cluster:
         network = cluster.network
         first, second = network.address(1), network.address(2)

@@ -31,8 +31,14 @@ def test_two_executor_processes(tmp_path: Path) -> None:
         "SPARK_HOME": str(home),
         "SPARK_LOCAL_IP": "127.0.0.1",
     }
+    settings = (
+        "spark.master=local-cluster[2,1,1024]",
+        "spark.driver.bindAddress=127.0.0.1",
+        "spark.driver.host=127.0.0.1",
+        "spark.executor.memory=1g",
+    )
     job = subprocess.run(
-        [sys.executable, "-m", "tests.spark.cluster_job"],
+        [sys.executable, "-m", "tests.spark.cluster_job", *settings],
         cwd=tmp_path,
         env={**os.environ, **ours},
         capture_output=True,
