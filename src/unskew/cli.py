@@ -1,4 +1,4 @@
-"""The command line: diagnose a data set, make a plan for it, list the planners.
+"""The command line: diagnose a data set, make a plan for it, list the planners, watch a live query.
 
 Results go to standard output, and with --json nothing else does; progress and errors go to standard error. A
 user's mistake is one line and exit code 2.
@@ -24,6 +24,7 @@ from rich.table import Table
 from rich.text import Text
 
 import unskew
+from unskew.cli_watch import watch
 from unskew.core.diagnosis import check_cores
 from unskew.core.histogram import DEFAULT_BUCKETS
 from unskew.core.planners import NAMES, planner
@@ -384,6 +385,8 @@ def _version(asked: bool) -> None:
         print(f"unskew {unskew.__version__}")
         raise typer.Exit
 
+
+app.command()(_plain_errors()(watch))
 
 if __name__ == "__main__":
     app()

@@ -46,7 +46,7 @@ def print_diagnosis(diagnosis: Diagnosis, console: Console) -> None:
     if not diagnosis.histogram.total:
         return
     console.print(
-        _table(
+        table_of(
             f"Planners, {diagnosis.slots} slots on {diagnosis.cores} cores",
             PLANNERS,
             planner_rows(diagnosis),
@@ -123,15 +123,15 @@ def _heavy(diagnosis: Diagnosis, console: Console) -> Table:
     ]
     bounding = any(row["slots"] > 1 for row in rows)
     caption = "Red: more than one slot's worth, so it bounds the job wherever it is put." if bounding else ""
-    return _table("Heavy keys", HEAVY, rows, bars=bars, caption=caption)
+    return table_of("Heavy keys", HEAVY, rows, bars=bars, caption=caption)
 
 
-def _table(
+def table_of(
     heading: str,
     columns: Sequence[Column],
     rows: Sequence[Row],
     *,
-    caption: str,
+    caption: str = "",
     styles: Mapping[str, str] = MappingProxyType({}),
     bars: Sequence[Text] = (),
 ) -> Table:
@@ -144,7 +144,7 @@ def _table(
         numeric = any(isinstance(row[column.field], int | float) for row in rows)
         narrow = max(8, *map(len, column.title.split()))
         side: JustifyMethod = "right" if numeric else "left"
-        folds = column.field in ("key", "note")
+        folds = column.field in ("key", "note", "reason")
         table.add_column(fill(column.title, narrow), justify=side, no_wrap=not folds, overflow="fold")
     if bars:
         table.add_column("", no_wrap=True)

@@ -40,7 +40,7 @@ class WatchServer(ThreadingHTTPServer):
             super().__init__((LOOPBACK, port), _Handler)
         except OSError as error:
             raise ValueError(f"port {port} of {LOOPBACK} cannot be used: {error.strerror}") from error
-        self.names = frozenset(f"{name}:{self.server_port}" for name in (LOOPBACK, "localhost"))
+        self.names = [[f"{name}:{self.server_port}"] for name in (LOOPBACK, "localhost")]
 
     @property
     def address(self) -> str:
@@ -62,7 +62,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         asked = urlsplit(self.path)
-        if self.headers.get_all("Host") not in ([name] for name in self.server.names):
+        if self.headers.get_all("Host", []) not in self.server.names:
             self._answer(HTTPStatus.MISDIRECTED_REQUEST, "this server answers to its loopback address only\n")
         elif asked.path == "/":
             self._answer(HTTPStatus.OK, live_page(self.server.watched), "text/html")
@@ -101,5 +101,5 @@ class _Handler(BaseHTTPRequestHandler):
         """Nothing about Python's version."""
         return "unskew"
 
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002, ARG002 as the base class has them
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 as the base class has them
         """Nothing: a page asks every second."""

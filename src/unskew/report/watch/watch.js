@@ -3,7 +3,7 @@
 (() => {
   "use strict";
   const EVERY = 1000; // milliseconds between two questions
-  const PAGE = 50; // rows of a table that are in the document at once
+  const PAGE = 20; // rows of a table that are in the document at once
   const setup = JSON.parse(document.getElementById("setup").textContent);
   const byId = (id) => document.getElementById(id);
   let batches = [];
@@ -101,10 +101,10 @@
     keys: table(byId("keys"), [
       ["key", (k) => k.key, "text"],
       ["slot", (k) => count(k.slot), "number"],
-      ["placed", (k) => k.heavy === null ? "–" : k.heavy ? "by its own row" : "with its bucket", "plain"],
-      ["records", (k) => count(k.records), "number"],
       ["share", (k) => share(k.share), "number"],
-      ["", (k) => bar(k.part)],
+      ["", (k) => bar(k.part), "plain"],
+      ["records", (k) => count(k.records), "number"],
+      ["placed", (k) => k.heavy === null ? "–" : k.heavy ? "by its own row" : "with its bucket", "plain"],
     ], "No keys yet."),
     decisions: table(byId("decisions"), [
       nameOf,
