@@ -78,7 +78,7 @@ class Browser:
         assert "exceptionDetails" not in result, result
         return result["result"].get("value")
 
-    def wait(self, condition: str, seconds: float = 20) -> float:
+    def wait(self, condition: str, seconds: float = 60) -> float:
         """Wait until an expression is true; returns how long that took."""
         started = time.monotonic()
         while not self.evaluate(condition):

@@ -52,7 +52,9 @@ def test_only_what_is_new_comes_after_a_position(tmp_path: Path) -> None:
     second = watched.news(first.position)
     assert [b.batch for b in second.batches] == [3]
     assert second.latest is not None
-    assert [slot.records for slot in second.latest.slots] == [1, 2, None, None], "and two that have state only"
+    assert [slot.records for slot in second.latest.slots] == [1, 2, None, None], (
+        "and two that have state only"
+    )
     assert numbers(watched) == [0, 1, 2, 3]
 
 

@@ -3,8 +3,6 @@ from __future__ import annotations
 import http.client
 import json
 import socket
-import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +10,7 @@ import pytest
 
 from tests.report.html_facts import read
 from tests.report.watch.journals import begin, fill, hostile_line, line
-from unskew.report.watch.journal import Watched
 from unskew.report.watch.server import WatchServer
-
-
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[WatchServer]:
-    begin(tmp_path)
-    with WatchServer(Watched(str(tmp_path))) as running:
-        thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.05})
-        thread.start()
-        yield running
-        running.shutdown()
-        thread.join()
 
 
 def ask(

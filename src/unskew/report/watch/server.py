@@ -36,6 +36,7 @@ class WatchServer(ThreadingHTTPServer):
 
     def __init__(self, watched: Watched, port: int = 0) -> None:
         self.watched = watched
+        watched.news()  # so that the first page need not wait for a long journal
         try:
             super().__init__((LOOPBACK, port), _Handler)
         except OSError as error:
