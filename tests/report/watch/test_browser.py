@@ -18,7 +18,7 @@ from unskew.report.watch.server import WatchServer
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium or Chrome is installed")
 
-DRAWN = "document.querySelectorAll('.chart svg').length === 5"
+DRAWN = "document.querySelectorAll('.chart > svg').length === 5"
 BAR = 2.0 if os.getloadavg()[0] < 2 * (os.cpu_count() or 1) else 60.0
 """Seconds within which a batch is shown; on a machine that has no time for it nothing can be said of that."""
 
