@@ -115,7 +115,7 @@ def test_ten_thousand_batches_do_not_lag(browser: Browser, server: WatchServer, 
     ledger.write_line(line(10_000))
     assert browser.wait("document.querySelector('#cards .value').textContent === '10,000'", 60) < BAR
     assert browser.evaluate("document.querySelectorAll('*').length") < 5000
-    assert browser.evaluate("document.querySelector('#imbalance .tone-1').getAttribute('d').length") < 100_000
+    assert browser.evaluate("document.querySelector('#imbalance .tone-1').getAttribute('d').length") < 40_000
     assert len(table(browser, "decisions")) == 20
     browser.evaluate("[...document.querySelectorAll('#decisions button')].at(-1).click()")
     assert table(browser, "decisions")[0][0] == "9,980"

@@ -71,14 +71,15 @@ const charts = (() => {
     let text = "", begun = false;
     const draw = () => {
       for (const { at, value } of points.splice(0)) {
-        text += begun ? (step ? `H${at}V${y(value)}` : `L${at},${y(value)}`) : `M${at},${y(value)}`;
+        const height = y(value).toFixed(1);
+        text += begun ? (step ? `H${at}V${height}` : `L${at},${height}`) : `M${at},${height}`;
         begun = true;
       }
     };
     for (const row of rows) {
       const value = row[field];
       if (value === null) { flush(); draw(); begun = false; continue; }
-      const at = Math.round(2 * x(row.batch)) / 2;
+      const at = Math.round(x(row.batch));
       if (at !== column) { flush(); column = at; }
       const point = { row, at, value };
       if (low === null || value < low.value) low = point;
