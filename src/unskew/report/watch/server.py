@@ -58,7 +58,6 @@ class _Handler(BaseHTTPRequestHandler):
     """Answers GET; the standard library refuses every other method."""
 
     server: WatchServer
-    protocol_version = "HTTP/1.1"
     timeout = 30
 
     def do_GET(self) -> None:
