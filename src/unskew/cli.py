@@ -1,4 +1,4 @@
-"""The command line: diagnose a data set or an event log, make a plan, list the planners, check the machine.
+"""The command line: diagnose data or an event log, make a plan, list the planners, watch a query, check the machine.
 
 Results go to standard output, and with --json nothing else does; progress and errors go to standard error. A
 user's mistake is one line and exit code 2.
@@ -22,6 +22,7 @@ import unskew
 from unskew.commands.console import Step, check_target, plain_errors, print_json, progress
 from unskew.commands.doctor import doctor
 from unskew.commands.event_log import check_alone, diagnose_event_log
+from unskew.commands.watch import watch
 from unskew.core.diagnosis import check_cores
 from unskew.core.histogram import DEFAULT_BUCKETS
 from unskew.core.planners import NAMES, planner
@@ -335,6 +336,8 @@ def _version(asked: bool) -> None:
         print(f"unskew {unskew.__version__}")
         raise typer.Exit
 
+
+app.command()(plain_errors()(watch))
 
 if __name__ == "__main__":
     app()

@@ -90,6 +90,18 @@ def test_a_skewed_stream_is_balanced_within_three_batches(tmp_path: Path) -> Non
     assert lines[-1]["imbalance"] == pytest.approx(planned, abs=0.05)
 
 
+def test_a_line_tells_the_state_of_each_slot_and_which_top_keys_are_heavy(tmp_path: Path) -> None:
+    live = Live(tmp_path)
+    lines = [live.run(skewed(2)) for _ in range(4)]
+    assert not any(lines[0]["top_heavy"]), "the first table hashes"
+    state, table = lines[-1]["state"], live.ledger.turn(3).table
+    heavy = {key for (key, _, _), own in zip(lines[-1]["top"], lines[-1]["top_heavy"], strict=True) if own}
+    assert heavy
+    assert heavy <= {str(key) for key in table.heavy}
+    assert sum(size for _, size in state["bytes_by_slot"]) == state["bytes"] > 0
+    assert [slot for slot, _ in state["bytes_by_slot"]] == [slot for slot, _ in state["by_slot"]] == [0, 1]
+
+
 def test_a_fixed_table_stays(tmp_path: Path) -> None:
     live = Live(tmp_path, policy=None)
     lines = [live.run(skewed(2)) for _ in range(3)]

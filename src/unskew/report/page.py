@@ -25,10 +25,8 @@ from typing import Any, TypeAlias
 
 Row: TypeAlias = Mapping[str, Any]
 
-_POLICY = (
-    "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; style-src 'unsafe-inline'; "
-    "script-src {scripts}"
-)
+_POLICY = "default-src 'none'; base-uri 'none'; form-action 'none'; {more}; script-src {scripts}"
+_FOR_VEGA = "img-src data:; style-src 'unsafe-inline'"
 
 
 @dataclass(frozen=True)
@@ -111,20 +109,42 @@ def render(title: str, lead: str, sections: Sequence[Section], footer: str = "")
     The three JavaScript libraries that draw the charts are in it once, about 0.9 MB, if it has a chart.
     """
     charts = [part for section in sections for part in section.parts if isinstance(part, Chart)]
-    scripts = [_libraries(), _own("page.js")] if charts else []
-    policy = _POLICY.format(scripts=" ".join(map(_digest, scripts)) or "'none'")
-    body = "".join(_section(section, charts) for section in sections)
+    scripts = [_libraries(), resource("page.js")] if charts else []
+    body = (
+        f'<header><h1>{escape(title)}</h1>\n<p class="lead">{escape(lead)}</p></header>\n'
+        f"<main>\n{''.join(_section(section, charts) for section in sections)}</main>\n"
+        f"<footer><p>{escape(footer)}</p></footer>\n"
+    )
+    return document(title, body, resource("page.css"), scripts, policy(scripts, _FOR_VEGA))
+
+
+def document(title: str, body: str, style: str, scripts: Sequence[str], rules: str) -> str:
+    """An HTML document under the security policy `rules`; `body` is markup, and the scripts follow it."""
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{escape(policy)}">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{escape(rules)}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n'
-        f"<title>{escape(title)}</title>\n<style>\n{_own('page.css')}</style>\n</head>\n<body>\n"
-        f'<header><h1>{escape(title)}</h1>\n<p class="lead">{escape(lead)}</p></header>\n'
-        f"<main>\n{body}</main>\n<footer><p>{escape(footer)}</p></footer>\n"
+        f"<title>{escape(title)}</title>\n<style>{style}</style>\n</head>\n<body>\n{body}"
         + "".join(f"<script>{script}</script>\n" for script in scripts)
         + "</body>\n</html>\n"
     )
+
+
+def policy(scripts: Sequence[str], more: str) -> str:
+    """A content security policy that allows these inline scripts, by their digests, and what `more` names."""
+    return _POLICY.format(more=more, scripts=" ".join(map(digest, scripts)) or "'none'")
+
+
+def digest(text: str) -> str:
+    """What allows an inline script or style in a security policy."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+@cache
+def resource(name: str, package: str = "unskew.report") -> str:
+    """A text file of a package, with the line ends that browsers make of it before they take a digest."""
+    return files(package).joinpath(name).read_text("utf-8").replace("\r\n", "\n")
 
 
 def write(path: str | Path, page: str) -> Path:
@@ -213,10 +233,6 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _digest(script: str) -> str:
-    return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
-
-
 @cache
 def _libraries() -> str:
     """Vega, Vega-Lite and Vega-Embed in one script that sets `window.vegaEmbed`."""
@@ -225,8 +241,3 @@ def _libraries() -> str:
     bundle = vl_convert.javascript_bundle()  # type: ignore[call-arg]  # the stub forgets that it has a default
     # browsers turn \\r\\n into \\n before they take the digest
     return bundle.replace("</script", "<\\/script").replace("\r\n", "\n")
-
-
-@cache
-def _own(name: str) -> str:
-    return files("unskew.report").joinpath(name).read_text("utf-8").replace("\r\n", "\n")

@@ -38,7 +38,7 @@ from unskew.report.page import Card, Column, Row
 _BAR = 20
 """Characters of the longest bar."""
 
-_FOLDED = ("key", "note", "cause")
+_FOLDED = ("key", "note", "cause", "reason")
 """Columns whose text goes on in the next line where the terminal is narrow."""
 
 
@@ -140,7 +140,7 @@ def table_of(
     columns: Sequence[Column],
     rows: Sequence[Row],
     *,
-    caption: str,
+    caption: str = "",
     styles: Mapping[str, str] = MappingProxyType({}),
     bars: Sequence[Text] = (),
 ) -> Table:

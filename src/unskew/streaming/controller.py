@@ -234,7 +234,8 @@ class Controller:
             for name, seconds in report.figures["seconds"].items():
                 laps[name] = round(laps.get(name, 0.0) + seconds, 6)
         top = histogram.top(SHOWN)
-        slots = turn.table.slot_of(pa.array([k for k, _ in top], self.key_type)).tolist() if top else []
+        hashes = histogram.hashes[:SHOWN]
+        slots = turn.table.slot_of_hashes(hashes).tolist()
         return {
             "batch": turn.batch,
             "time": round(time.time(), 3),
@@ -254,6 +255,7 @@ class Controller:
                 "bytes": sum(r.figures["state_bytes"] for r in reports),
                 "written": sum(r.figures["written"] for r in reports),
                 "by_slot": [[r.ack.slot, r.figures["state_rows"]] for r in reports],
+                "bytes_by_slot": [[r.ack.slot, r.figures["state_bytes"]] for r in reports],
             },
             "moved": {
                 "rows": sum(e.rows for e in exported),
@@ -270,7 +272,8 @@ class Controller:
                 "gain": round(decision.gain, 4),
                 "cost": round(decision.cost, 4),
             },
-            "top": [[str(k)[:LONGEST], n, int(s)] for (k, n), s in zip(top, slots, strict=True)],
+            "top": [[str(k)[:LONGEST], n, slot] for (k, n), slot in zip(top, slots, strict=True)],
+            "top_heavy": (turn.table.rows_of(hashes) >= 0).tolist(),
             "seconds": {"slots": laps, "slowest": _slowest(reports)},
         }
 

@@ -32,7 +32,7 @@ class Lock:
     def take(self) -> Lock:
         """Hold the checkpoint, or raise a ValueError that says who holds it."""
         with _GUARD:
-            held = self._holder()
+            held = self.holder()
             if held is not None:
                 here = held.get("host") == socket.gethostname()
                 who = f"process {held.get('pid')}" + ("" if here else f" on {held.get('host')}")
@@ -76,7 +76,8 @@ class Lock:
                 with contextlib.suppress(OSError):
                     self._folder.delete("lock")
 
-    def _holder(self) -> dict[str, Any] | None:
+    def holder(self) -> dict[str, Any] | None:
+        """Which process runs a query on the checkpoint (`host`, `pid`), as far as can be told from here, or None."""
         data = self._folder.find("lock")
         if data is None:
             return None
