@@ -100,7 +100,7 @@ def step() -> None:
                     slots=SERVERS,
                     trigger="availableNow",
                     policy=policy,
-                    options={"every": 10},
+                    options=None if policy is None else {"every": 10},
                 )
                 query.awaitTermination()
                 spent = [p["batchDuration"] / 1e3 for p in query.recentProgress]

@@ -105,6 +105,28 @@ def local_shares(
     return tuple(shares)
 
 
+def expected_locality(
+    tables: Sequence[RoutingTable],
+    pairs: Sequence[PairHistogram],
+    servers: int,
+    placed: Sequence[ArrayLike],
+) -> float:
+    """The share of records that stay, judged by pairs that the tables were not planned with.
+
+    Tables fit also what is chance in the pairs they were planned with. Records of pairs that were not counted stay as
+    often as with hashing.
+
+    >>> tables = [RoutingTable.hashed(2, 8), RoutingTable.hashed(2, 8)]
+    >>> pairs = PairHistogram.from_pairs([1, 2, 3, 4], [1, 2, 3, 4])
+    >>> [expected_locality(tables, [counted], 2, [[0, 1], [0, 1]]) for counted in (pairs, pairs.trimmed(2))]
+    [1.0, 0.75]
+    """
+    shares = local_shares(tables, pairs, placed=placed)
+    known = [hop.covered for hop in pairs]
+    hops = [share * part + (1.0 - part) / servers for share, part in zip(shares, known, strict=True)]
+    return overall(hops, np.array([hop.total for hop in pairs]))
+
+
 def overall(hops: ArrayLike, weights: Floats) -> float:
     """The share of all pairs' records that stay, from that of each hop and its records; 1 where there are none.
 

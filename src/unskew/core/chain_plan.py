@@ -28,8 +28,9 @@ _KIND, _FORMAT = "chain plan", 1
 class ChainPlan:
     """The tables of a chain of operators together with the measurements they were made from.
 
-    `previous` has the tables before, None for a first plan. The figures are those of `Chain`, one an operator
-    where they are tuples.
+    `previous` has the tables before, None for a first plan. `locality` is that of the pairs the tables were made from,
+    which they fit better than others; `expected` is that of records they were not made from, if there were any to judge
+    by. The other figures are those of `Chain`, one an operator where they are tuples.
 
     >>> regions, tags = ["Asia", "Asia", "Oceania", "Oceania"], ["#java", "#ruby", "#python", "#perl"]
     >>> sides = [Histogram.from_keys(keys, buckets=8) for keys in (regions, tags)]
@@ -41,6 +42,7 @@ class ChainPlan:
     pairs: tuple[PairHistogram, ...]
     previous: tuple[RoutingTable, ...] | None = None
     options: dict[str, Any] = field(default_factory=dict)
+    expected: float | None = None
 
     @classmethod
     def make(
@@ -146,6 +148,7 @@ class ChainPlan:
             "servers": self.servers,
             "placed": [each.tolist() for each in self.server_of_slot],
             "chosen": self.chain.chosen,
+            "expected": self.expected,
             "options": {name: files.plain(value) for name, value in self.options.items()},
         }
         files.write(path, files.encode_parts(_KIND, _FORMAT, meta, parts))
@@ -165,7 +168,7 @@ class ChainPlan:
         servers = Servers.of(meta["servers"], meta["placed"])
         hops = np.array(local_shares(tables, pairs, placed=servers.of_slot))
         chain = Chain.of(tables, histograms, servers, hops, hop_records(pairs), previous, meta["chosen"])
-        return cls(chain, pairs, previous, meta["options"])
+        return cls(chain, pairs, previous, meta["options"], meta.get("expected"))
 
 
 def _listed(figures: Sequence[float]) -> str:

@@ -40,7 +40,7 @@ class Measured:
         previous: Sequence[RoutingTable] | None,
     ) -> Measured:
         """The graph, with the server that has each key now; an edge for every pair, hop after hop."""
-        sides = [_Side.of(pairs, o, histogram.key_type) for o, histogram in enumerate(histograms)]
+        sides = [_Side.of(pairs, o, histogram) for o, histogram in enumerate(histograms)]
         tracking = tuple(_tracking(h, side) for h, side in zip(histograms, sides, strict=True))
         placed, old, number, first = [], [], [], 0
         for o, (histogram, side) in enumerate(zip(tracking, sides, strict=True)):
@@ -93,19 +93,22 @@ class _Side:
     leaving: Index
 
     @classmethod
-    def of(cls, pairs: Sequence[PairHistogram], operator: int, key_type: pa.DataType) -> _Side:
-        """The keys of operator number `operator` of the chain."""
+    def of(cls, pairs: Sequence[PairHistogram], operator: int, histogram: Histogram) -> _Side:
+        """The keys of operator number `operator` of the chain, counted in its own records.
+
+        Pairs may have been counted over more or fewer: an operator need not put out as many as it takes in.
+        """
         seen = []
         if operator > 0:
             before = pairs[operator - 1]
-            seen.append((before.keys_b, before.hashes_b, before.counts))
+            seen.append((before.keys_b, before.hashes_b, before.counts * _unit(before, histogram)))
         split = len(seen[0][1]) if seen else 0
         if operator < len(pairs):
             after = pairs[operator]
-            seen.append((after.keys_a, after.hashes_a, after.counts))
+            seen.append((after.keys_a, after.hashes_a, after.counts * _unit(after, histogram)))
         every = np.concatenate([hashes for _, hashes, _ in seen])
         hashes, first, number = np.unique(every, return_index=True, return_inverse=True)
-        keys = pa.concat_arrays([keys.cast(key_type) for keys, _, _ in seen]).take(pa.array(first))
+        keys = pa.concat_arrays([keys.cast(histogram.key_type) for keys, _, _ in seen]).take(pa.array(first))
         coming, leaving = number[:split], number[split:]
         # one record is counted once on either side: the larger figure is nearer to all of them
         counts = np.maximum(
@@ -113,6 +116,10 @@ class _Side:
             sum_by(leaving, seen[-1][2] if len(leaving) else np.zeros(0), len(hashes)),
         )
         return cls(keys, hashes, counts, coming, leaving)
+
+
+def _unit(pairs: PairHistogram, histogram: Histogram) -> float:
+    return histogram.records / pairs.total if pairs.total else 1.0
 
 
 def _tracking(histogram: Histogram, side: _Side) -> Histogram:

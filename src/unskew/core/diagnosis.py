@@ -54,7 +54,7 @@ class HeavyKey:
 
 
 @dataclass(frozen=True)
-class Together:
+class NextKey:
     """Two keys in a row: the share of the records that stay on their slot between the two operators.
 
     With hashing, and with tables that put keys that occur together in one place. `imbalance` and `bound` are those of
@@ -69,12 +69,13 @@ class Together:
     pairs: tuple[tuple[Any, Any, float], ...]
 
     @classmethod
-    def of(cls, plan: ChainPlan, top: int = 10) -> Together:
+    def of(cls, plan: ChainPlan, top: int = 10) -> NextKey:
         """What a plan for the two operators promises."""
         met = plan.pairs[0]
         pairs = tuple((a, b, count / (met.total or 1.0)) for a, b, count in met.top(top))
         names = plan.histograms[1].key_names
-        return cls(names, plan.hash_locality, plan.locality, plan.imbalance, plan.bound, pairs)
+        planned = plan.locality if plan.expected is None else plan.expected
+        return cls(names, plan.hash_locality, planned, plan.imbalance, plan.bound, pairs)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values, for JSON."""
@@ -106,7 +107,7 @@ class Diagnosis:
     verdicts: tuple[Verdict, ...]
     heavy: tuple[HeavyKey, ...]
     advice: str
-    then: Together | None = None
+    then: NextKey | None = None
 
     def verdict(self, planner: str) -> Verdict:
         """The verdict on one planner."""

@@ -87,7 +87,7 @@ def metis(graph: KeyGraph, servers: int, imbalance: float, seed: int) -> NDArray
     `pymetis` passes on one weight for each vertex, so METIS bounds the load of all operators together, not
     of each: `relieved` sees to each.
     """
-    pymetis = _pymetis()
+    pymetis = pymetis_module()
     starts, others, weight = graph.adjacency
     index = pymetis.zero_copy_dtype()
     vertex_units = np.ceil(graph.load * (_UNITS / graph.operators))
@@ -246,7 +246,8 @@ def _running(group: NDArray[Any], figures: Floats) -> Floats:
     return sums
 
 
-def _pymetis() -> Any:
+def pymetis_module() -> Any:
+    """METIS, or an error that says how to get it."""
     try:
         import pymetis
     except ImportError as error:

@@ -258,6 +258,14 @@ def _check(
             raise ValueError(f"{len(previous)} previous tables for {len(histograms)} operators")
         for table, histogram in zip(previous, histograms, strict=True):
             check_match(table, histogram)
+    check_options(imbalance, worth, target)
+
+
+def check_options(imbalance: float = 1.03, worth: float = 0.1, target: float = 0.01, seed: int = 0) -> None:
+    """Refuse options of `plan_chain` that cannot be meant."""
+    for name, number in (("imbalance", imbalance), ("worth", worth), ("target", target), ("seed", seed)):
+        if isinstance(number, bool) or not isinstance(number, int | float | np.integer | np.floating):
+            raise ValueError(f"{name} is a number, not {number!r}")
     if not imbalance > 1.0:
         raise ValueError(
             f"imbalance is the most load of a server over the mean, above 1, not {imbalance}: try 1.03"

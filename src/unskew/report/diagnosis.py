@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from unskew.core.diagnosis import Diagnosis, Together, Verdict
+from unskew.core.diagnosis import Diagnosis, NextKey, Verdict
 from unskew.core.histogram import Floats
 from unskew.report.labels import inert, key_label
 from unskew.report.page import Card, Cards, Chart, Column, Row, Section, Table, Text, write
@@ -139,7 +139,7 @@ def heavy_rows(diagnosis: Diagnosis) -> list[dict[str, Any]]:
     ]
 
 
-def pair_rows(then: Together) -> list[dict[str, Any]]:
+def pair_rows(then: NextKey) -> list[dict[str, Any]]:
     """One row a pair of keys, the most frequent first; keys as inert text."""
     return [{"first": key_label(a), "then": key_label(b), "share": share} for a, b, share in then.pairs]
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
+from unskew.core.chain import expected_locality
 from unskew.core.chain_plan import ChainPlan
 from unskew.core.histogram import DEFAULT_BUCKETS, Histogram
+from unskew.core.keygraph import pymetis_module
+from unskew.core.locality import check_options
 from unskew.core.pairs import PairHistogram
 from unskew.core.routing import check_slots
 from unskew.spark.grouping import Grouped
@@ -29,11 +32,14 @@ from unskew.spark.measure import (
 )
 from unskew.spark.plan import Plan
 from unskew.spark.planned import Options, cores_of
-from unskew.spark.sketching import aggregates, histogram_of
+from unskew.spark.sketching import MOST_BUCKETS, aggregates, histogram_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructType
+
+CHANCE = 0.02
+"""A share of the records that stays by chance: less than this above hashing is no correlation."""
 
 PAIRS = 20_000
 """Pairs read back. Every key among them may become a row of a table, and tables travel with the query."""
@@ -64,17 +70,36 @@ def plan_chain(
 
     `previous` is the plan in force: keys move only where that pays. `options` are those of
     `unskew.core.locality.plan_chain`: imbalance, worth, target, seed.
+
+    Half of the records are kept back to judge by: `expected` of the plan is the share of those that stay. Where that is
+    no better than hashing, the pairs were chance, and the plan is one for balance alone.
     """
     columns = _checked(df, keys)
     check_sample(sample)
-    slots = slots or cores_of(df) or 4
+    check_options(**options)
+    pymetis_module()
+    slots = slots if slots is not None else cores_of(df) or 4
     check_slots(slots, buckets)
+    if isinstance(pairs, bool) or not isinstance(pairs, int) or pairs < 1:
+        raise ValueError(f"pairs is the number of pairs counted, a whole number from 1, not {pairs!r}")
+    if buckets > MOST_BUCKETS:
+        raise ValueError(f"a chain is measured with at most {MOST_BUCKETS} buckets, not {buckets}")
+    if previous is not None and len(previous.tables) != len(columns):
+        raise ValueError(
+            f"previous has tables for {len(previous.tables)} operators, but there are {len(columns)}"
+        )
     servers = slots if servers is None else servers
     if isinstance(servers, bool) or not isinstance(servers, int) or servers < 1 or slots % servers:
         raise ValueError(f"servers is a number that divides the {slots} slots evenly, not {servers!r}")
-    histograms, counted = measure_chain(df, columns, sample=sample, pairs=pairs, buckets=buckets)
+    histograms, planned, kept_back = measure_chain(df, columns, sample=sample, pairs=pairs, buckets=buckets)
     placed = [[slot % servers for slot in range(slots)]] * len(columns)
-    return ChainPlan.make(histograms, counted, servers, previous=previous, placed=placed, **options)
+    make = partial(ChainPlan.make, histograms, servers=servers, previous=previous, placed=placed, **options)
+    trial = make(pairs=planned)
+    expected = expected_locality(trial.tables, kept_back, servers, placed)
+    if expected < 1.0 / servers + CHANCE:
+        return replace(make(pairs=[each.reset() for each in planned]), expected=expected)
+    whole = [one.merge(other) for one, other in zip(planned, kept_back, strict=True)]
+    return replace(make(pairs=whole), expected=expected)
 
 
 def measure_chain(
@@ -84,19 +109,17 @@ def measure_chain(
     sample: Sample,
     pairs: int,
     buckets: int,
-) -> tuple[list[Histogram], list[PairHistogram]]:
-    """The load of every key, and the most frequent pairs of every two successive keys."""
+) -> tuple[list[Histogram], list[PairHistogram], list[PairHistogram]]:
+    """The load of every key, and the most frequent pairs of every two successive keys in either half of the records."""
     share = AUTO_SHARE if sample == "auto" else share_of(df, sample)
     looked = sampled(df, share)
     histograms = _histograms(looked, keys, buckets)
     if sample == "auto" and histograms[0].records < AUTO_ROWS:
         share, looked = 1.0, df
         histograms = _histograms(looked, keys, buckets)
-    counted = [
-        _pairs(looked, a, b, pairs, share, histogram.records / share)
-        for (a, b), histogram in zip(pairwise(keys), histograms, strict=False)
-    ]
-    return [scaled(histogram, share) for histogram in histograms], counted
+    total = histograms[0].records / share
+    halves = [_pairs(looked, a, b, pairs, share, total) for a, b in pairwise(keys)]
+    return [scaled(h, share) for h in histograms], [one for one, _ in halves], [other for _, other in halves]
 
 
 def _histograms(df: DataFrame, keys: Sequence[KeyColumns], buckets: int) -> list[Histogram]:
@@ -115,31 +138,39 @@ def _histograms(df: DataFrame, keys: Sequence[KeyColumns], buckets: int) -> list
 
 def _pairs(
     df: DataFrame, a: KeyColumns, b: KeyColumns, most: int, share: float, total: float
-) -> PairHistogram:
-    """The `most` frequent pairs of a sample that stands for `total` records, counted by Spark's own aggregation."""
+) -> tuple[PairHistogram, PairHistogram]:
+    """The most frequent pairs of a sample in either half of its records, counted by Spark's own aggregation.
+
+    Each half stands for half of `total` records.
+    """
     named = {
         side: [part.alias(f"{side}{i}") for i, part in enumerate(key.columns())]
         for side, key in (("a", a), ("b", b))
     }
-    by_pair = df.groupBy(*named["a"], *named["b"]).agg(F.count(F.lit(1)).cast("double").alias("n"))
     parts = {side: [f"{side}{i}" for i in range(len(columns))] for side, columns in named.items()}
+    half = free_name("__half", df.columns)
+    by_pair = (
+        df.withColumn(half, F.floor(2 * F.rand(seed=0)))
+        .groupBy(*named["a"], *named["b"])
+        .agg(F.sum(half).cast("double").alias("one"), F.count(F.lit(1)).cast("double").alias("both"))
+    )
     heaviest = (
-        by_pair.select("n", *(F.struct(*parts[side]).alias(side) for side in "ab"))
+        by_pair.select("one", "both", *(F.struct(*parts[side]).alias(side) for side in "ab"))
         .withColumns(
             {f"hash_{side}": F.xxhash64(*(f"{side}.{part}" for part in parts[side])) for side in "ab"}
         )
-        .orderBy(F.col("n").desc(), "hash_a", "hash_b")
+        .orderBy(F.col("both").desc(), "hash_a", "hash_b")
         .limit(most)
         .toArrow()
     )
-    found = PairHistogram.from_arrays(
-        key_array(heaviest["a"].combine_chunks(), a),
-        key_array(heaviest["b"].combine_chunks(), b),
-        heaviest["n"].to_numpy() / share,
-        hashes=(heaviest["hash_a"].to_numpy(), heaviest["hash_b"].to_numpy()),
-        capacity=most,
-    )
-    return replace(found, total=total)
+    keys = [key_array(heaviest[side].combine_chunks(), key) for side, key in (("a", a), ("b", b))]
+    hashes = (heaviest["hash_a"].to_numpy(), heaviest["hash_b"].to_numpy())
+    one, both = heaviest["one"].to_numpy(), heaviest["both"].to_numpy()
+    halves = [
+        PairHistogram.from_arrays(keys[0], keys[1], counts / share, hashes=hashes, capacity=most)
+        for counts in (one, both - one)
+    ]
+    return replace(halves[0], total=total / 2), replace(halves[1], total=total / 2)
 
 
 def chained(
@@ -168,6 +199,8 @@ def chained(
         raise ValueError(
             f"plan is what unskew.plan_chain returns or the path of a saved one, not a {type(plan).__name__}"
         )
+    if servers is not None:
+        raise ValueError("the plan knows its servers: leave servers out")
     if len(plan.tables) < len(names):
         raise ValueError(f"the plan has tables for {len(plan.tables)} operators, but there are {len(names)}")
     _plans(plan)[0].check(key_columns(df, names[0]).type, options.slots)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from unskew.core.diagnosis import Diagnosis, Together, check_cores
+from unskew.core.diagnosis import Diagnosis, NextKey, check_cores
 from unskew.core.diagnosis import diagnose as judge
 from unskew.core.histogram import DEFAULT_BUCKETS
 from unskew.core.routing import check_slots
@@ -38,6 +38,8 @@ def diagnose(
     key_columns(df, key)
     if then is not None:
         key_columns(df, then)
+        if weight is not None:
+            raise ValueError("what a second key gains is counted in records: leave weight or then out")
     wanted = default_slots(df) if slots is None else slots
     check_slots(wanted, buckets)
     check_cores(cores)
@@ -48,5 +50,5 @@ def diagnose(
         return found
     progress("locality")
     return replace(
-        found, then=Together.of(plan_chain(df, [key, then], slots=wanted, sample=sample, buckets=buckets))
+        found, then=NextKey.of(plan_chain(df, [key, then], slots=wanted, sample=sample, buckets=buckets))
     )

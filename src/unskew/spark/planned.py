@@ -86,7 +86,7 @@ def plan_for(inputs: Sequence[tuple[DataFrame, KeyColumns]], options: Options) -
 
 
 def steps_aside(plan: Plan, options: Options) -> bool:
-    """Whether `auto` found that hashing is as good: then the operator is best left to Spark itself."""
+    """Whether `auto` found that hashing is as good as any table."""
     if options.plan is not None or options.planner != "auto":
         return False
     table = plan.table

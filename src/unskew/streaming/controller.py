@@ -53,6 +53,7 @@ class Settings:
     budget: Budget = field(default_factory=Budget.sudden)
     scaling: Scaling | None = None
     max_slots: int = 1
+    operators: int = 1
     remote: bool = False
 
 
@@ -151,7 +152,8 @@ class Controller:
             self.recent.pop()
         found = histogram_of(reports, self.key_names, self.key_type, self.buckets)
         if found.total:
-            busy = sum(sum(r.figures["seconds"].values()) for r in reports)
+            # operators in a row share the time of a batch: each may use its part of it
+            busy = self.settings.operators * sum(sum(r.figures["seconds"].values()) for r in reports)
             handling = sum(r.figures["seconds"]["handle"] for r in reports)
             self.recent.append((batch, found, Usage(found.total, busy, wall, handling)))
 

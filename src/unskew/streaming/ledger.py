@@ -165,7 +165,7 @@ class Ledger:
     def forget_reports(self, batch: int) -> None:
         """Drop what was said of a batch that is about to run again."""
         self.folder.delete(f"acks/{batch}")
-        self.folder.delete(f"pairs/{batch}")
+        self.forget_pairs(batch)
 
     def write_pairs(self, batch: int, task: int, pairs: PairHistogram) -> None:
         """Keep the pairs of keys that a task saw."""
@@ -173,8 +173,18 @@ class Ledger:
 
     def pairs(self, batch: int) -> list[PairHistogram]:
         """The pairs of keys that the tasks of a batch saw."""
-        names = [f"pairs/{batch}/{task}" for task in self.folder.names(f"pairs/{batch}")]
-        return [PairHistogram.from_bytes(self.folder.read(name), self._name(name)) for name in names]
+        found = []
+        for task in self.folder.names(f"pairs/{batch}"):
+            name = f"pairs/{batch}/{task}"
+            try:
+                found.append(PairHistogram.from_bytes(self.folder.read(name), self._name(name)))
+            except (UnreadableFileError, FileNotFoundError) as error:
+                raise LedgerError(str(error)) from error
+        return found
+
+    def forget_pairs(self, batch: int) -> None:
+        """Drop the pairs of a batch: nobody will count them again."""
+        self.folder.delete(f"pairs/{batch}")
 
     def current(self) -> int:
         """The batch that the callback is at; only Spark Connect needs to ask."""
@@ -228,7 +238,6 @@ class Ledger:
             ("turns", old),
             ("targets", old),
             ("acks", old),
-            ("pairs", old),
             ("handoffs", old),
             ("tables", oldest.table.version - 1),
         ):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import uuid
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -14,8 +16,12 @@ from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.utils import is_remote
 
+from unskew.core.chain_plan import ChainPlan
 from unskew.core.hashing import HASH_NAME
+from unskew.core.keygraph import pymetis_module
+from unskew.core.locality import check_options
 from unskew.core.planners import NAMES, SPLITTING
+from unskew.core.planning import Plan as CorePlan
 from unskew.core.planning import check_name, options_of
 from unskew.core.policy import Policy
 from unskew.core.protocol import first_turn
@@ -44,10 +50,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-    from unskew.core.chain_plan import ChainPlan
     from unskew.streaming.stream import Stream
-
-CHAIN_OPTIONS = {"every", "imbalance", "worth", "target", "seed"}
 
 BUCKETS = 1024
 """Buckets of a live operator: fine enough for tens of slots, and cheap to report every batch."""
@@ -97,7 +100,7 @@ class Operation:
         policy: Policy | str | None = "default",
         budget: Budget | None = None,
         scaling: Scaling | None = None,
-        plan: Plan | ChainPlan | None = None,
+        plan: Plan | ChainPlan | str | Path | None = None,
         buckets: int | None = None,
         trigger: Mapping[str, Any] | str | None = None,
         name: str | None = None,
@@ -136,12 +139,14 @@ class Operation:
         if most < slots:
             raise ValueError(f"max_slots is the most slots there can be: at least {slots}, not {most}")
         planner = planner or ("locality" if len(row) > 1 else "keel")
-        together = _steered(planner, policy, options, len(row))
+        joint = planner == "locality" and len(row) > 1
+        together = _steered(planner, policy, options, row)
         settings = Settings(
             planner=planner,
-            options=dict(options or {}) if together is None else {},
+            options={} if joint else dict(options or {}),
             scaling=scaling,
             max_slots=most,
+            operators=len(row),
             remote=is_remote(),
             budget=budget or Budget.sudden(),
         )
@@ -151,6 +156,12 @@ class Operation:
         write = built_in(sink) if isinstance(sink, str) else sink
         if not callable(write):
             raise ValueError(f"sink is a function of (DataFrame, batch id) or a name, not {sink!r}")
+        times = {one._time_mode() for one in row}
+        if {"EventTime", "ProcessingTime"} <= times:
+            raise ValueError(
+                "one operator goes by event time and another expires by the clock: Spark runs empty batches for one of "
+                "them only; give both the same, or run two queries"
+            )
 
         checkpoint = absolute(checkpoint)
         known = [one._before(checkpoint, buckets, at, len(row)) for at, one in enumerate(row)]
@@ -166,7 +177,8 @@ class Operation:
                         begun[at] if begun else RoutingTable.hashed(min(slots, most), buckets, one.keys.type)
                     )
                     ledger.publish(first_turn(table.with_version(1)))
-                out = one._routed(out, ledger, buckets, most, "Append" if len(row) > 1 else "Update")
+                mode = "Append" if len(row) > 1 else "Update"
+                out = one._routed(out, ledger, buckets, most, mode, counted=together is not None)
                 controllers.append(
                     Controller(
                         ledger, one.keys.names, one.keys.type, buckets, replace(settings, max_slots=most)
@@ -179,7 +191,7 @@ class Operation:
             )
             if name is not None:
                 writer = writer.queryName(name)
-            with _configured(events.sparkSession, most, {one._time_mode() for one in row}):
+            with _configured(events.sparkSession, most, times):
                 query = _triggered(writer, triggered).start()
         except BaseException:
             lock.release()
@@ -242,8 +254,10 @@ class Operation:
             return "EventTime"
         return "None" if self.operator.expiry is None else "ProcessingTime"
 
-    def _routed(self, events: DataFrame, ledger: Ledger, buckets: int, most: int, mode: str) -> DataFrame:
-        """Records → payloads → slots → what the operator puts out."""
+    def _routed(
+        self, events: DataFrame, ledger: Ledger, buckets: int, most: int, mode: str, *, counted: bool
+    ) -> DataFrame:
+        """Records → payloads → slots → what the operator puts out; pairs of keys are `counted` on the way."""
         operator = self.operator
         if self.watermark is not None:
             assert self.time is not None
@@ -257,7 +271,7 @@ class Operation:
                 *self.records,
             ]
         )
-        met = self._met()
+        met = self._met() if counted else None
         if met is not None:
             chosen.append(met)
         packer = Packer(ledger, operator, records, most, met is not None)
@@ -289,20 +303,33 @@ class Operation:
         return kept.hash() if kept.type.equals(keys.type) else None
 
 
-def _tables(row: Sequence[Operation], plan: Plan | ChainPlan | None) -> list[RoutingTable]:
+def _tables(row: Sequence[Operation], plan: Plan | ChainPlan | str | Path | None) -> list[RoutingTable]:
     """The tables to begin with, checked against the operators; none where none are given."""
     if plan is None:
         return []
-    plans = [plan] if isinstance(plan, Plan) else [Plan(p.table, p.histogram) for p in plan.plans]
-    if len(plans) != len(row):
-        raise ValueError(f"the plan has tables for {len(plans)} operators, but there are {len(row)}")
-    for one, each in zip(row, plans, strict=True):
-        each.check(one.keys.type)
-    return [each.table for each in plans]
+    if isinstance(plan, str | Path):
+        plan = ChainPlan.load(plan) if len(row) > 1 else Plan.load(plan)
+    if not isinstance(plan, CorePlan | ChainPlan):
+        raise ValueError(
+            f"plan is what unskew.plan or unskew.plan_chain returns, or its path, not a {type(plan).__name__}"
+        )
+    tables = list(plan.tables) if isinstance(plan, ChainPlan) else [plan.table]
+    if len(tables) != len(row):
+        raise ValueError(f"the plan has tables for {len(tables)} operators, but there are {len(row)}")
+    for one, table in zip(row, tables, strict=True):
+        if not table.key_type.equals(one.keys.type):
+            raise ValueError(
+                f"the plan is for {table.key_type} keys, but the key here is {one.keys.type}: measure and plan anew"
+            )
+        if table.is_split:
+            raise ValueError("the plan splits keys over slots, but a key's state is in one place: plan anew")
+    if len({(table.slots, len(table.buckets)) for table in tables}) > 1:
+        raise ValueError("the operators of one query have as many slots and buckets each: plan anew")
+    return tables
 
 
 def _steered(
-    planner: str, policy: Policy | str | None, options: Mapping[str, Any] | None, operators: int
+    planner: str, policy: Policy | str | None, options: Mapping[str, Any] | None, row: Sequence[Operation]
 ) -> Together | None:
     """What plans the operators together, or None where each is planned by itself; the planner's options checked."""
     check_name(planner)
@@ -314,13 +341,15 @@ def _steered(
         )
     if isinstance(policy, str) and policy != "default":
         raise ValueError(f"policy is an unskew.Policy, or None for a fixed table, not {policy!r}")
-    joint = planner == "locality" and operators > 1
+    joint = planner == "locality" and len(row) > 1
     if joint and isinstance(policy, Policy):
         raise ValueError(
             "operators in a row are planned together, which weighs by options={'worth': …, 'every': …}: leave policy "
             "out, or plan each by itself, as with planner='keel'"
         )
-    known = CHAIN_OPTIONS if joint else set(options_of(planner))
+    if options and policy is None:
+        raise ValueError("policy=None keeps the table fixed: leave the planner's options out")
+    known = {"every", *inspect.signature(check_options).parameters} if joint else set(options_of(planner))
     strange = sorted(set(options or {}) - known)
     if strange:
         named = ", ".join(sorted(known)) or "none"
@@ -328,7 +357,12 @@ def _steered(
     if not joint or policy is None:
         return None
     given = dict(options or {})
-    return Together(given.pop("every", Together.every), given)
+    together = Together(given.pop("every", Together.every), given)
+    check_options(**given)
+    if any(one._met() is None for one in row[1:]):
+        return None  # what an operator gets does not say which key it had before: each is balanced by itself
+    pymetis_module()
+    return together
 
 
 def _trigger(trigger: Mapping[str, Any] | str | None) -> dict[str, Any]:

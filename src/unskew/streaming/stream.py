@@ -82,6 +82,10 @@ class Stream:
                 raise ValueError(f"{name}={one!r} is no aggregate: use unskew.count(), unskew.sum(column), …")
             if name in self.keys.names or name == WINDOW:
                 raise ValueError(f"the name {name!r} is taken by the key or the window: choose another")
+        if window is not None and self.before is not None:
+            raise ValueError(
+                "windows are for the first operator of a row: what comes out of it has no event time"
+            )
         if window is not None and self.time is None:
             raise ValueError("windows need time=: unskew.stream(events, key, time='…')")
         if window is not None and WINDOW in self.keys.names:

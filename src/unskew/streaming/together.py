@@ -4,114 +4,155 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unskew.core.chain import Chain, local_shares
+from unskew.core.chain import Chain, expected_locality
 from unskew.core.history import merge_all
+from unskew.core.loads import imbalance, slot_loads
 from unskew.core.locality import plan_chain
 from unskew.core.pairs import PairHistogram
 from unskew.core.policy import Decision
 from unskew.core.protocol import Turn
 from unskew.core.routing import RoutingTable
 from unskew.streaming.controller import Controller, Wanted
-from unskew.streaming.ledger import LedgerError, Report
+from unskew.streaming.ledger import Ledger, LedgerError, Report
 
 Placement: TypeAlias = list[NDArray[np.int64]]
 
 KEPT = 0.5
 """What remains of the pairs counted so far whenever the tables were thought over: correlations change."""
 
+UNEVEN = 1.05
+"""Tables whose fullest slot has this many times what it could have are changed for balance alone."""
+
 
 @dataclass
 class Together:
     """Thinks the tables over every few batches; `options` are those of `plan_chain`.
 
-    Where the slots run is what they report: Spark keeps a slot on the executor that has its state.
+    Where the slots run is what they report: Spark keeps a slot on the executor that has its state. Tables fit also what
+    is chance in the pairs they are planned with, so they are judged by those of the last batch, which they are not:
+    state moves only if what that gains is worth it.
     """
 
     every: int = 10
     options: Mapping[str, Any] = field(default_factory=dict)
-    pairs: dict[int, PairHistogram] = field(default_factory=dict)
-    waited: int = 0
+    pairs: list[PairHistogram] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.every, bool) or not isinstance(self.every, int) or self.every < 1:
+            raise ValueError(f"every is a whole number of batches, at least 1, not {self.every!r}")
 
     def decide(
         self, controllers: Sequence[Controller], turns: Sequence[Turn], heard: Sequence[Sequence[Report]]
-    ) -> list[Wanted]:
-        """What each operator shall do after a batch."""
-        self._count(controllers, turns[0].batch)
-        self.waited += 1
+    ) -> list[Wanted] | None:
+        """What each operator shall do after a batch; None where each had better decide by itself."""
+        batch = turns[0].batch
+        ledgers = [controller.ledger for controller in controllers[1:]]
+        if not self.pairs:
+            self._read_back(ledgers, batch)
+        fresh = _counted(ledgers, batch)
         tables = [turn.close([r.ack for r in said]).table for turn, said in zip(turns, heard, strict=True)]
-        placed = _placed(tables, heard)
-        why = self._not_now(controllers, turns, placed)
+        placed = _placed([turn.table for turn in turns], heard)
+        if placed is None or not fresh:
+            return None
+        servers = 1 + max(int(of.max()) for of in placed)
+        now = expected_locality([turn.table for turn in turns], fresh, servers, placed)
+        why = self._not_now(controllers, turns, tables)
         if why:
-            return self._staying(tables, placed, why)
-        assert placed is not None
-        self.waited = 0
-        histograms = [merge_all(h for _, h, _ in c.recent) for c in controllers]
-        pairs = [_scaled(self.pairs[i], histograms[i].total) for i in range(1, len(controllers))]
-        chain = plan_chain(
-            histograms,
-            pairs,
-            1 + max(int(of.max()) for of in placed),
-            previous=tables,
-            placed=placed,
-            **self.options,
-        )
-        self.pairs = {i: counted.decayed(KEPT) for i, counted in self.pairs.items()}
-        return _going(chain, tables, local_shares(tables, pairs, placed=placed))
+            found = _staying(tables, why, now)
+        else:
+            found = self._thought_over(controllers, tables, fresh, servers, placed, now)
+        self._add(fresh)
+        for ledger in ledgers:
+            ledger.forget_pairs(batch - 2 * self.every)
+        return found
 
-    def _count(self, controllers: Sequence[Controller], batch: int) -> None:
-        """Add what the tasks of the batch saw; a damaged file costs a figure, nothing more."""
-        for i, controller in enumerate(controllers[1:], 1):
-            with contextlib.suppress(LedgerError):
-                for seen in controller.ledger.pairs(batch):
-                    self.pairs[i] = self.pairs[i].merge(seen) if i in self.pairs else seen
+    def _thought_over(
+        self,
+        controllers: Sequence[Controller],
+        tables: Sequence[RoutingTable],
+        fresh: Sequence[PairHistogram],
+        servers: int,
+        placed: Placement,
+        now: float,
+    ) -> list[Wanted]:
+        histograms = [merge_all(h for _, h, _ in c.recent) for c in controllers]
+
+        def planned(pairs: Sequence[PairHistogram]) -> Chain:
+            return plan_chain(histograms, pairs, servers, previous=tables, placed=placed, **self.options)
+
+        chain = planned(self.pairs)
+        gain = expected_locality(chain.tables, fresh, servers, placed) - now
+        self.pairs = [counted.decayed(KEPT) for counted in self.pairs]
+        if chain.chosen != "kept" and gain > self.options.get("worth", 0.1) * chain.moved:
+            why = f"{now + gain:.0%} of the records will stay on their executor instead of {now:.0%}"
+            return _going(chain, tables, why, now)
+        even = planned([counted.reset() for counted in self.pairs])
+        full = [imbalance(slot_loads(table, h)) for table, h in zip(tables, histograms, strict=True)]
+        if max(np.array(full) / np.array(even.imbalance)) > UNEVEN:
+            return _going(even, tables, "for balance: no more records would stay on their executor", now)
+        return _staying(
+            tables, f"{now:.0%} of the records stay on their executor: moving keys would not pay", now
+        )
 
     def _not_now(
-        self, controllers: Sequence[Controller], turns: Sequence[Turn], placed: Placement | None
+        self, controllers: Sequence[Controller], turns: Sequence[Turn], tables: Sequence[RoutingTable]
     ) -> str:
         """Why the tables are not thought over after this batch; empty if they are."""
-        if self.waited < self.every:
+        if (turns[0].batch + 1) % self.every:
             return f"the tables are thought over every {self.every} batches"
         if any(turn.target is not None for turn in turns):
             return "state is on its way"
-        if not all(controller.recent for controller in controllers) or len(self.pairs) < len(turns) - 1:
+        if not self.pairs or not all(controller.recent for controller in controllers):
             return "nothing was measured yet"
-        if placed is None:
-            return "an executor has no slot of one of the operators"
+        if any(turn.table.slots != table.slots for turn, table in zip(turns, tables, strict=True)):
+            return "the number of slots changes"
         return ""
 
-    def _staying(self, tables: Sequence[RoutingTable], placed: Placement | None, why: str) -> list[Wanted]:
-        counted = [self.pairs[i] for i in range(1, len(tables)) if i in self.pairs]
-        known = placed is not None and len(counted) == len(tables) - 1
-        hops = local_shares(tables, counted, placed=placed) if known else ()
-        return [Wanted(None, Decision(False, why), _figures(hops)) for _ in tables]
+    def _read_back(self, ledgers: Sequence[Ledger], batch: int) -> None:
+        """Count what an earlier driver counted."""
+        for earlier in range(max(0, batch - self.every), batch):
+            self._add(_counted(ledgers, earlier))
+
+    def _add(self, seen: Sequence[PairHistogram]) -> None:
+        if not self.pairs:
+            self.pairs = list(seen)
+        elif seen:
+            self.pairs = [one.merge(other) for one, other in zip(self.pairs, seen, strict=True)]
 
 
-def _going(chain: Chain, tables: Sequence[RoutingTable], before: Sequence[float]) -> list[Wanted]:
-    if chain.chosen == "kept":
-        why = f"{_text(before)} of the records stay on their executor: moving keys would not pay"
-        return [Wanted(None, Decision(False, why), _figures(before)) for _ in tables]
-    why = (
-        f"{_text(chain.hops)} of the records will stay on their executor instead of {_text(before)}, for "
-        f"{chain.moved:.1%} of the state moved"
-    )
+def _counted(ledgers: Sequence[Ledger], batch: int) -> list[PairHistogram]:
+    """The pairs before each operator that the tasks of a batch saw; none where a file is lost or damaged.
+
+    They are figures only: without them the tables are thought over later.
+    """
+    found = []
+    for ledger in ledgers:
+        with contextlib.suppress(LedgerError):
+            whole: PairHistogram | None = None
+            for part in ledger.pairs(batch):
+                whole = part if whole is None else whole.merge(part)
+            if whole is not None and whole.total:
+                found.append(whole)
+    return found if len(found) == len(ledgers) else []
+
+
+def _going(chain: Chain, tables: Sequence[RoutingTable], why: str, now: float) -> list[Wanted]:
+    told = f"{why}; {chain.moved:.1%} of the state moves"
+    changed = [not new.same_routes(old) for new, old in zip(chain.tables, tables, strict=True)]
     return [
-        Wanted(None if new.same_routes(old) else new, Decision(True, why), _figures(before))
-        for old, new in zip(tables, chain.tables, strict=True)
+        Wanted(table if moves else None, Decision(moves, told), {"locality": round(now, 4)})
+        for table, moves in zip(chain.tables, changed, strict=True)
     ]
 
 
-def _figures(hops: Sequence[float]) -> dict[str, Any]:
-    return {"locality": [round(share, 4) for share in hops]} if hops else {}
-
-
-def _text(shares: Sequence[float]) -> str:
-    return ", ".join(f"{share:.0%}" for share in shares)
+def _staying(tables: Sequence[RoutingTable], why: str, now: float) -> list[Wanted]:
+    return [Wanted(None, Decision(False, why), {"locality": round(now, 4)}) for _ in tables]
 
 
 def _placed(tables: Sequence[RoutingTable], heard: Sequence[Sequence[Report]]) -> Placement | None:
@@ -127,9 +168,3 @@ def _placed(tables: Sequence[RoutingTable], heard: Sequence[Sequence[Report]]) -
             return None
         found.append(of)
     return found
-
-
-def _scaled(pairs: PairHistogram, total: float) -> PairHistogram:
-    """The pairs as if they had been counted over as many records as the histograms were."""
-    up = total / pairs.total if pairs.total else 1.0
-    return replace(pairs, counts=pairs.counts * up, errors=pairs.errors * up, total=total)
