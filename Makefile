@@ -58,6 +58,11 @@ bench-batch: $(STAMP) ## Measure the batch operators against stock Spark (long)
 bench-stream: $(STAMP) ## Measure the live operator against Spark's own stateful ones (long)
 	$(WITH_JAVA) $(BIN)/python -m benchmarks.stream
 
+.PHONY: bench-papers
+bench-papers: $(STAMP) ## Reproduce the figures of the papers, or go on where that stopped; writes a page (hours)
+	$(WITH_JAVA) $(BIN)/unskew bench run
+	$(BIN)/unskew bench report
+
 .PHONY: venv
 venv: $(STAMP) ## Create or refresh .venv
 

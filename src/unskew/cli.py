@@ -1,4 +1,4 @@
-"""The command line: diagnose a data set, make a plan for it, list the planners.
+"""The command line: diagnose a data set, make a plan for it, list the planners, reproduce the papers.
 
 Results go to standard output, and with --json nothing else does; progress and errors go to standard error. A
 user's mistake is one line and exit code 2.
@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import typer
 from rich.box import SIMPLE_HEAD
@@ -28,7 +28,9 @@ from unskew.core.diagnosis import check_cores
 from unskew.core.histogram import DEFAULT_BUCKETS
 from unskew.core.planners import NAMES, planner
 from unskew.core.routing import check_slots
+from unskew.papers.commands import bench
 from unskew.report.labels import inert
+from unskew.report.mistakes import plain_errors
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -41,6 +43,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_show_locals=False,
 )
+app.add_typer(bench, name="bench")
 
 
 class Format(StrEnum):
@@ -116,7 +119,7 @@ def diagnose(
     conf: ConfOption = None,
 ) -> None:
     """How skewed a key is, what that costs, and what each planner would do about it."""
-    with _plain_errors(), _progress() as step:
+    with plain_errors(), _progress() as step:
         keys, part = _key(key), _sample(sample)
         check_cores(cores)
         _check_slots(slots, buckets)
@@ -180,7 +183,7 @@ def make_plan(
     conf: ConfOption = None,
 ) -> None:
     """Measure a key, make a plan for it and save it: `unskew.load` and `plan=` take it from there."""
-    with _plain_errors(), _progress() as step:
+    with plain_errors(), _progress() as step:
         keys, part = _key(key), _sample(sample)
         planner(planner_name)
         if out is None:
@@ -251,42 +254,6 @@ def _progress() -> Iterator[_Step]:
     with Progress(*look, console=console, transient=True) as bar:
         task = bar.add_task("")
         yield lambda what, detail="": bar.update(task, description=inert(what + detail))
-
-
-@contextmanager
-def _plain_errors() -> Iterator[None]:
-    """A mistake of the user's, or of Spark's, as one line on standard error and exit code 2."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        if error.name is not None and error.name.startswith("unskew"):
-            raise
-        _fail(str(error))
-    except (ValueError, OSError, RuntimeError) as error:
-        _fail(_first_line(error))
-    except Exception as error:
-        # PySpark may be missing, so its exceptions are told by where they come from
-        if type(error).__module__.partition(".")[0] not in ("pyspark", "py4j", "grpc"):
-            raise
-        _fail(_first_line(error))
-
-
-def _fail(message: str) -> NoReturn:
-    console = Console(stderr=True)
-    console.print(Text.assemble(("error", "bold red"), f": {inert(message)}"), soft_wrap=True)
-    raise typer.Exit(2)
-
-
-def _first_line(error: Exception) -> str:
-    if isinstance(error, OSError) and error.strerror:
-        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    if len(lines) > 1 and lines[0].startswith("An error occurred while calling"):
-        lines = lines[1:]  # py4j's own first line; Java's message is in the next one
-    return _JAVA_CLASS.sub("", lines[0], count=1) if lines else type(error).__name__
-
-
-_JAVA_CLASS = re.compile(r'(?:^: |Exception in thread "[^"]*" )*(?:[a-z]\w*\.)+[A-Z]\w*(?:Exception|Error): ')
 
 
 def _key(names: list[str] | None) -> list[str]:
