@@ -140,7 +140,7 @@ def papers(details: dict[str, Any]) -> Iterator[Bar]:
         )
     table = compute(COEFFICIENTS, runs=200)
     fits = details["dkg table 1"] = {name: fit(table, name) for name in TABLE}
-    for name in ("DKG mean", "O-apx"):
+    for name in ("DKG", "O-apx"):
         a, b = fits[name]
         yield Bar(f"{name}: |a − 60.7|", abs(a - 60.7), 1, note=f"λ = {a:.2f}·k {b:+.2f}")
         yield Bar(f"{name}: |b + 100|", abs(b + 100), 1)
