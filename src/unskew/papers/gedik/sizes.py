@@ -19,7 +19,7 @@ from unskew.papers.gedik.growing import ALPHA, DEFAULTS, averaged, points, rows,
 BATCH = 10**6
 ERROR = 0.1  # ε over δ: fits the figure, the paper names none
 
-SETTING = "ε = 0.1 δ and a stream of ten million tuples, neither of which the paper names; rows by the exact frequencies."
+SETTING = "ε = 0.1 δ and the number of tuples are not named in the paper: chosen. Rows are by the exact frequencies."
 
 
 def sizes(run: Run) -> list[dict[str, Any]]:
@@ -54,7 +54,8 @@ def _stream(keys: int, z: float, run: int, draws: int) -> NDArray[np.int64]:
     """The ranks of drawn keys, which serve as their hashes."""
     below = np.cumsum(shares(keys, z))
     random = np.random.default_rng(run)
-    return np.searchsorted(below, random.random(draws) * below[-1]).astype(np.int64)
+    ranks: NDArray[np.int64] = np.searchsorted(below, random.random(draws) * below[-1])
+    return ranks
 
 
 def _at(measure: str, resources: str) -> partial[float]:

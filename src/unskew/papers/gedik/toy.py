@@ -39,11 +39,11 @@ def _ways(setup: str) -> dict[str, Any]:
 
 
 def _placed(channels: int, wanted: tuple[float, float]) -> Any:
-    """The placements with these two balances; the paper prints two digits and rounds down."""
+    """The placements with these two balances; the paper prints two digits, rounded either way."""
     every = np.array(list(product(range(channels), repeat=len(FREQUENCIES))))
     both = _balances(every, channels)
     above = both - np.array(wanted)
-    return every[np.all((above > -1e-9) & (above < 0.01), axis=1)]
+    return every[np.all((above > -0.0051) & (above < 0.01), axis=1)]
 
 
 def _balances(placements: Any, channels: int) -> Floats:
