@@ -43,13 +43,17 @@ def _redist_moves_least(record: Record) -> Fact:
     return Fact(holds, f"LCL, σ = {at['sigma']:g}: {found}")
 
 
-def _baselines_do_not_care(record: Record) -> Fact:
+def _extremes(record: Record) -> Fact:
     found = {
         p: [row["m"] for row in rows(record, planner=p, resources="LCL")]
         for p in record.parameters["planner"]
     }
-    lowest = all(min(found["consistent"]) <= m for p in OURS for m in found[p])
-    highest = all(max(found["uniform"]) >= m for p in OURS for m in found[p])
+    lowest = all(
+        not_above(record, "m", "consistent", p, resources="LCL", sigma=s)
+        for p in OURS
+        for s in record.parameters["sigma"]
+    )
+    highest = all(min(found["uniform"]) >= m for p in OURS for m in found[p])
     return Fact(lowest and highest, ", ".join(f"{p} {min(m):.2f} to {max(m):.2f}" for p, m in found.items()))
 
 
@@ -129,6 +133,11 @@ def _line(record: Record, measure: str, planner: str) -> str:
     )
 
 
+MOVED_BY_LUCK = (
+    "What one step of consistent hashing moves depends on whether a heavy key is among it: over 12 runs m had a "
+    "standard deviation of 0.35 at N = 10."
+)
+
 N_MINUS_ONE = (
     "A key stays with probability 1/N, so that uniform hashing moves N − 1 times the ideal in expectation: 31 for 32 "
     "channels. 22 cannot be reached by a hash function that is uniform."
@@ -144,7 +153,7 @@ SCALER = Experiment(
         shape("lower σ gives lower imbalance", _lower_is_more_even),
         shape("lower σ gives higher migration", _lower_moves_more),
         shape("redist moves least and scan most of the three", _redist_moves_least),
-        shape("consistent hashing moves least and uniform most of all", _baselines_do_not_care),
+        shape("consistent hashing moves least and uniform most of all", _extremes, why=MOVED_BY_LUCK),
         shape("low σ improves the balance less with LQL than with LCL", _less_pronounced),
         shape("LQL: a significant jump of the imbalance between σ = 0.25 and 0.5", _jump),
     ),
@@ -160,7 +169,7 @@ CHANNELS = Experiment(
     quick={"keys": [10**5], "slots": [2, 5, 10, 20, 32], "runs": 2},
     compute=sweep,
     claims=(
-        shape("consistent hashing moves least", _consistent_moves_least),
+        shape("consistent hashing moves least", _consistent_moves_least, why=MOVED_BY_LUCK),
         shape("migration of redist is almost flat", _redist_is_flat),
         shape("migration of scan and readj grows with N", _scan_and_readj_rise),
         shape("consistent hashing has the highest imbalance", _consistent_is_least_even, why=SCATTER),
