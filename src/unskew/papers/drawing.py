@@ -12,13 +12,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-LOOK: dict[str, Any] = {
-    "axes.grid": True,
-    "font.size": 9,
-    "grid.alpha": 0.3,
-    "legend.loc": "upper left",  # looking for the best place may take long
-    "svg.hashsalt": "unskew",  # the same figures give the same file
-}
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 
 
@@ -30,7 +23,15 @@ def picture(experiment: Experiment, record: Record) -> str | None:
     from matplotlib.figure import Figure
 
     with matplotlib.rc_context():
-        matplotlib.rcParams.update(LOOK)
+        matplotlib.rcParams.update(
+            {
+                "axes.grid": True,
+                "font.size": 9,
+                "grid.alpha": 0.3,
+                "legend.loc": "upper left",  # looking for the best place may take long
+                "svg.hashsalt": "unskew",  # the same figures give the same file
+            }
+        )
         figure = Figure(figsize=experiment.size, layout="constrained")
         experiment.draw(record, figure)
         out = io.StringIO()
