@@ -62,6 +62,11 @@ bench-stream: $(STAMP) ## Measure the live operator against Spark's own stateful
 bench-locality: $(STAMP) ## Measure operators in a row on several hosts (root; long)
 	$(WITH_JAVA) $(BIN)/python -m benchmarks.locality
 
+.PHONY: bench-papers
+bench-papers: $(STAMP) ## Reproduce the figures of the papers, or go on where that stopped; writes a page (hours)
+	$(WITH_JAVA) $(BIN)/unskew bench run
+	$(BIN)/unskew bench report
+
 .PHONY: venv
 venv: $(STAMP) ## Create or refresh .venv
 

@@ -7,15 +7,14 @@ machine, and exits with 1 if one falls short.
 from __future__ import annotations
 
 import json
-import os
-import platform
-import subprocess
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+from unskew.papers.stamp import commit, machine
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -66,21 +65,3 @@ def finish(name: str, bars: list[Bar], details: dict[str, Any] | None = None) ->
     short = [bar for bar in bars if not bar.passed]
     print(f"\n{len(bars) - len(short)} of {len(bars)} bars pass; figures in benchmarks/results/{path.name}")
     sys.exit(1 if short else 0)
-
-
-def machine() -> dict[str, Any]:
-    """What the figures were measured on, without naming the machine."""
-    model = platform.machine()
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        names = [line for line in cpuinfo.read_text().splitlines() if line.startswith("model name")]
-        model = names[0].split(":", 1)[1].strip() if names else model
-    return {"cpu": model, "cores": os.cpu_count(), "python": platform.python_version()}
-
-
-def commit() -> str:
-    """What was measured."""
-    done = subprocess.run(
-        ["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=False
-    )
-    return done.stdout.strip() or "unknown"

@@ -1,4 +1,4 @@
-"""The command line: diagnose data or an event log, make a plan, list the planners, watch a query, check the machine.
+"""The command line: diagnose data or an event log, plan, list planners, watch, reproduce the papers, check the machine.
 
 Results go to standard output, and with --json nothing else does; progress and errors go to standard error. A
 user's mistake is one line and exit code 2.
@@ -19,6 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 import unskew
+from unskew.commands.bench import bench
 from unskew.commands.console import Step, check_target, plain_errors, print_json, progress
 from unskew.commands.doctor import doctor
 from unskew.commands.event_log import check_alone, diagnose_event_log
@@ -41,6 +42,7 @@ app = typer.Typer(
     pretty_exceptions_show_locals=False,
 )
 app.command()(doctor)
+app.add_typer(bench, name="bench")
 
 
 class Format(StrEnum):

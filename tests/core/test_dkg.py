@@ -3,7 +3,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.dkg import dkg_table1
 from tests.core.listings.dkg import build
 from unskew.core.histogram import Histogram
 from unskew.core.loads import imbalance, lower_bound, slot_loads
@@ -131,16 +130,6 @@ def test_dkg_does_not_look_at_the_previous_table() -> None:
     histogram = zipf(1.0, keys=500)
     previous = make_table("hash", histogram, 4)
     assert make_table("dkg", histogram, 4, previous).same_routes(make_table("dkg", histogram, 4))
-
-
-def test_table_1_of_the_paper() -> None:
-    fit = dkg_table1(runs=25)
-    assert fit["SIA"] == pytest.approx((100, -100))
-    assert fit["O-apx"] == pytest.approx((60.8, -100), abs=0.5)
-    assert fit["DKG mean"] == pytest.approx(fit["O-apx"], abs=0.1)
-    assert fit["DKG worst"][0] < 63
-    assert fit["Universal mean"] == pytest.approx((60.7, -60.7), abs=4)
-    assert fit["Universal worst"][0] > 70
 
 
 @pytest.mark.parametrize(

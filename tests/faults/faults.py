@@ -17,11 +17,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from benchmarks.bars import RESULTS, commit
+from benchmarks.bars import RESULTS
 from tests.faults.cases import GROUPS, SHORT
 from tests.faults.outcome import Outcome
 from tests.faults.process import Job
 from tests.faults.replay import Place
+from unskew.papers.stamp import commit
 
 
 @dataclass

@@ -92,7 +92,15 @@ class Chart:
     caption: str = ""
 
 
-Part: TypeAlias = Text | Cards | Chart | Table
+@dataclass(frozen=True)
+class Picture:
+    """An SVG document, shown as an image: nothing in it can run. `text` says what is seen."""
+
+    svg: str
+    text: str
+
+
+Part: TypeAlias = Text | Cards | Chart | Table | Picture
 
 
 @dataclass(frozen=True)
@@ -181,6 +189,10 @@ def _part(part: Part, charts: Sequence[Chart]) -> str:
         case Chart():
             number = next(i for i, chart in enumerate(charts) if chart is part)
             return _chart(part, f"chart-{number + 1}")
+        case Picture():
+            data = base64.b64encode(part.svg.encode()).decode()
+            image = f'<img src="data:image/svg+xml;base64,{data}" alt="{escape(part.text)}">'
+            return f"<figure>{image}</figure>\n"
 
 
 def _card(card: Card) -> str:

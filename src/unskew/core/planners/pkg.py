@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -66,16 +68,21 @@ def route(hashes: Hashes, slots: int, choices: int = 2, seed: int = 0) -> Slots:
     np.int64(5)
     """
     check_choices(choices)
-    named = candidates(hashes, slots, choices, seed).T.tolist()
+    return less_loaded(candidates(hashes, slots, choices, seed), slots)
+
+
+def less_loaded(named: NDArray[np.integer[Any]], slots: int) -> Slots:
+    """Each tuple in turn to the slot it names, of one row's, that has got least so far; the first wins a tie."""
+    columns = named.T.tolist()
     loads = [0] * slots
     sent = []
-    if choices == 2:
-        for one, other in zip(*named, strict=True):
+    if len(columns) == 2:
+        for one, other in zip(*columns, strict=True):
             slot = other if loads[other] < loads[one] else one
             loads[slot] += 1
             sent.append(slot)
     else:
-        for row in zip(*named, strict=True):
+        for row in zip(*columns, strict=True):
             slot = min(row, key=loads.__getitem__)
             loads[slot] += 1
             sent.append(slot)

@@ -1,0 +1,128 @@
+"""`unskew bench`: list the figures of the papers, compute them, write the page that compares."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bars
+from rich.table import Table
+from rich.text import Text
+
+from unskew.commands.console import plain_errors
+
+if TYPE_CHECKING:
+    from unskew.papers.running import Progress
+
+# The papers are imported by the commands: other commands need not wait for them.
+
+bench = typer.Typer(help="Reproduce the figures and tables of the papers.", no_args_is_help=True)
+
+OutOption = Annotated[Path, typer.Option("--out", metavar="DIR", help="Where results are kept.")]
+OUT = Path("out/papers")
+
+
+@bench.command("list")
+def list_all() -> None:
+    """Every figure and table of every paper, and why some are not computed."""
+    from unskew.papers.experiment import Omitted
+    from unskew.papers.registry import PAPERS
+
+    console = Console()
+    for paper in PAPERS:
+        table = Table(title=f"{paper.authors}: {paper.title}", title_justify="left", box=SIMPLE_HEAD)
+        table.add_column("figure", no_wrap=True, style="bold")
+        table.add_column("what it shows", ratio=3)
+        table.add_column("", ratio=2, style="dim")
+        for entry in paper.entries:
+            note = entry.why if isinstance(entry, Omitted) else "needs Spark" if entry.needs_spark else ""
+            table.add_row(Text(entry.name), Text(entry.title), Text(note))
+        console.print(table)
+
+
+@bench.command()
+def run(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAMES]…", help="Figures or papers  [default: all]")
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Smaller parameters: minutes, not hours.")] = False,
+    out: OutOption = OUT,
+    again: Annotated[bool, typer.Option("--again", help="Compute what is saved already, too.")] = False,
+) -> None:
+    """Compute figures and save each as soon as it is done; go on where a stopped run was."""
+    with plain_errors():
+        from unskew.papers.experiment import judge
+        from unskew.papers.registry import choose
+        from unskew.papers.running import run_all
+
+        chosen = choose(names or [])
+        with _progress(len(chosen)) as progress:
+            records = run_all(chosen, out, quick=quick, again=again, progress=progress)
+        console = Console()
+        for experiment, record in zip(chosen, records, strict=True):
+            found = judge(experiment, record)
+            held = sum(fact.holds for _, fact in found.facts)
+            line = f"{experiment.name:14} {found.verdict.value:16} {held} of {len(found.facts)} claims hold"
+            console.print(Text(line), soft_wrap=True)
+
+
+@bench.command()
+def report(
+    out: OutOption = OUT,
+    docs: Annotated[
+        Path | None, typer.Option("--docs", metavar="FILE", help="The page  [default: DIR/reproduction.md]")
+    ] = None,
+) -> None:
+    """Write what the papers say beside what was measured, as Markdown and as HTML with all pictures."""
+    with plain_errors():
+        from unskew.papers.registry import PAPERS
+        from unskew.papers.reproduction import gather, write_html, write_markdown
+
+        page, html = docs or out / "reproduction.md", out / "reproduction.html"
+        if page.suffix != ".md":
+            raise ValueError(f"--docs {page}: the page is Markdown: give it the ending .md")
+        papers = gather(PAPERS, out)
+        write_markdown(papers, page)
+        write_html(papers, html)
+        console = Console()
+        for path in (page, html):
+            console.print(Text(str(path)), soft_wrap=True)
+
+
+@contextmanager
+def _progress(experiments: int) -> Iterator[Progress]:
+    """Bars on standard error, one for all and one for the points under way; elsewhere a line a figure."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+
+        def tell(name: str, done: int, points: int, /) -> None:  # noqa: ARG001
+            if name not in told:
+                told.append(name)
+                console.print(Text(f"unskew: {name} …"), soft_wrap=True)
+
+        told: list[str] = []
+        yield tell
+        return
+    look = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    with Bars(*look, console=console, transient=True) as bars:
+        total = bars.add_task("all", total=experiments)
+        current = bars.add_task("")
+        seen: dict[str, None] = {}
+
+        def show(name: str, done: int, points: int, /) -> None:
+            seen[name] = None
+            bars.update(total, completed=len(seen) - 1)
+            bars.update(current, description=name, completed=done, total=points)
+
+        yield show
