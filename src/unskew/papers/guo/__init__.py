@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from unskew.papers.experiment import Omitted, Paper
-from unskew.papers.guo import balancing
+from unskew.papers.guo import balancing, skewness
 
 PAPER = Paper(
     authors="Guo, Zhou",
@@ -11,7 +11,7 @@ PAPER = Paper(
     venue="Euro-Par 2017 Workshops",
     entries=(
         Omitted("guo-1", "A simple topology with 3 operators", "a diagram"),
-        balancing.SKEWNESS,
+        skewness.SKEWNESS,
         balancing.IMBALANCE,
         balancing.SUMMARY,
         balancing.MOVED,
