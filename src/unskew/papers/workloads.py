@@ -136,3 +136,53 @@ def one_a_bucket(buckets: int) -> Numbers:
     if len(found) < buckets:
         raise ValueError(f"of {len(candidates)} keys none falls into some of {buckets} buckets")
     return candidates[first]
+
+
+@dataclass(frozen=True, eq=False)
+class Pages:
+    """A crawl round's fetch list: the host of each page, and the seconds that loading it takes."""
+
+    hosts: Numbers
+    seconds: Floats
+
+
+def crawl(rounds: int, pages: int, *, sites: int = 64, growth: float = 1.5, seed: int) -> Iterator[Pages]:
+    """Crawl rounds from a list of news sites: a few large sites, and small ones that they refer to.
+
+    Sizes and loading times of sites are lognormal. The first round has only the injected sites, later ones ten times
+    as many more, which hold a tenth of the pages. Each round fetches `growth` times as many pages as the one before
+    it, and the last one `pages`.
+    """
+    random = np.random.default_rng(seed)
+    keys = names(11 * sites, random)
+    sizes = random.lognormal(0.0, 1.2, 11 * sites)
+    sizes[:sites] *= 0.9 / sizes[:sites].sum()
+    sizes[sites:] *= 0.1 / sizes[sites:].sum()
+    loading = random.lognormal(0.0, 0.5, 11 * sites)
+    for turn in range(1, rounds + 1):
+        known = sites if turn == 1 else 11 * sites
+        counts = random.poisson(pages / growth ** (rounds - turn) * sizes[:known])
+        site = np.repeat(np.arange(known), counts)
+        yield Pages(keys[site], loading[site] * random.exponential(1.0, len(site)))
+
+
+@dataclass(frozen=True, eq=False)
+class Texts:
+    """Crawled texts: the host and the minute of each, and its words."""
+
+    hosts: Numbers
+    minutes: Numbers
+    bodies: list[str]
+
+
+WORDS = ("the", "of", "Budapest", "crawl", "Storm", "and", "Spark", "Oslo", "a", "news", "Twitter")
+
+
+def texts(records: int, *, hosts: int = 400, exponent: float = 1.2, seed: int) -> Texts:
+    """Output of a crawl for named entity recognition: a few hosts write most, and some write longer texts."""
+    random = np.random.default_rng(seed)
+    host = random.choice(hosts, records, p=zipf(hosts, exponent))
+    length = 1 + random.poisson(random.lognormal(5.0, 0.5, hosts)[host])
+    vocabulary = np.array(WORDS)
+    bodies = [" ".join(vocabulary[random.integers(len(WORDS), size=n)]) for n in length]
+    return Texts(names(hosts, random)[host], random.integers(0, 240, records), bodies)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 SUBSTREAMS = 100
 
-ELB = {"heavy": 0, "tolerance": 0.2}
+ELB: dict[str, Any] = {"heavy": 0, "tolerance": 0.2}
 """The paper's form, which moves substreams only; u − v is a fifth of the mean load."""
 
 
@@ -198,7 +198,7 @@ SUMMARY = Experiment(
 
 def _moved(record: Record, name: str) -> float:
     """The share of the state moved a window; CLB's is spread over the windows between."""
-    total = sum(record.results["moved"][name])
+    total = float(sum(record.results["moved"][name]))
     return total / len(record.results["imbalance"][name])
 
 
