@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+import unskew
 from unskew.core.histogram import Floats
 from unskew.core.loads import imbalance
 from unskew.core.scheduling import makespan
@@ -60,8 +61,6 @@ def stored(spark: SparkSession, columns: Mapping[str, Any]) -> Iterator[DataFram
 
 def hash_and_kip(df: DataFrame, key: str, work: Work, partitions: int) -> dict[str, Stage]:
     """The job as Spark does it, and with KIP; the second includes measuring and planning."""
-    import unskew
-
     with _settings(df, partitions):
         # a stage in as many tasks as asked for: AQE would join small partitions of plain hashing
         return {

@@ -16,7 +16,7 @@ import pyarrow as pa
 from unskew.core.histogram import Histogram, Measures
 from unskew.core.history import merge_all
 from unskew.core.loads import imbalance, lower_bound, migration, slot_loads
-from unskew.core.planning import make_table
+from unskew.core.planning import make_table, options_of
 from unskew.core.policy import Costs, Decision, Policy
 from unskew.core.protocol import Turn
 from unskew.core.routing import RoutingTable
@@ -191,6 +191,9 @@ class Controller:
     def _planned(self, table: RoutingTable, slots: int) -> RoutingTable:
         newest = self.recent[-1][1]
         options = dict(self.settings.options)
+        if "windows" in options_of(self.settings.planner):
+            windows = [histogram for _, histogram, _ in self.recent]
+            options["windows"] = windows if len(windows) > 1 else windows * 2  # one is no series
         return make_table(self.settings.planner, newest, slots, table, **options)
 
     def _step(self, table: RoutingTable, goal: RoutingTable) -> RoutingTable:

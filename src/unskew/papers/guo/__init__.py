@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from unskew.papers.experiment import Omitted, Paper
-from unskew.papers.guo import balancing, skewness
+from unskew.papers.guo import balancing, live, skewness
 
 PAPER = Paper(
     authors="Guo, Zhou",
@@ -15,5 +15,8 @@ PAPER = Paper(
         balancing.IMBALANCE,
         balancing.SUMMARY,
         balancing.MOVED,
+        live.LATENCY,
+        live.RATIOS,
+        live.THROUGHPUT,
     ),
 )
