@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from unskew.papers.experiment import judge
 from unskew.papers.kip.hashing import PARALLELISM, UPDATES
 from unskew.papers.running import compute
 
@@ -17,8 +16,8 @@ def test_kip_stays_near_the_bound_where_hash_does_not() -> None:
 
 def test_kip_improves_on_hash_over_batches_of_tags() -> None:
     record = compute(UPDATES, rounds=1, batches=4, size=20_000, slots=10)
-    facts = {claim.says: fact for claim, fact in judge(UPDATES, record).facts}
-    assert facts["KIP has the lowest imbalance"].holds
+    ours, hashed = (np.mean(record.results["imbalance"][name][1:]) for name in ("KIP", "Hash"))
+    assert ours < 0.8 * hashed
     assert record.results["moved"]["Hash"] == [0.0] * 4
     first, *later = record.results["moved"]["KIP"]
     assert first > max(later), "leaving plain hashing moves most"
