@@ -244,7 +244,7 @@ def _clb_falls_behind(record: Record) -> Fact:
     return Fact(found["CLB"] < found["ELB"], f"on {record.parameters['most']}: {_by_algorithm(found)}")
 
 
-WHY_CLB = "CLB takes no notice of mean loads, see guo-3: its fullest instance is far above the mean, and all wait for it."
+WHY_CLB = "CLB takes no notice of mean loads (see guo-3), and a window lasts as long as its fullest instance."
 
 
 def draw_ratios(record: Record, figure: Figure) -> None:
