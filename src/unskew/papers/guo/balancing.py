@@ -13,12 +13,11 @@ from unskew.core.planners.pkg import route
 from unskew.papers.drawing import styles
 from unskew.papers.experiment import Experiment, Fact, Record, Run, number, printed, shape
 from unskew.papers.following import Lived, follow
+from unskew.papers.guo.skewness import SUBSTREAMS
 from unskew.papers.workloads import Window, words
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-SUBSTREAMS = 100
 
 ELB: dict[str, Any] = {"heavy": 0, "tolerance": 0.2}
 """The paper's form, which moves substreams only; u − v is a fifth of the mean load."""
@@ -68,14 +67,13 @@ def comparison(run: Run) -> dict[str, Any]:
     """var(L_t) and the share of the state moved, window by window, by algorithm."""
 
     def measure(windows: int, rate: float, slots: int, period: int, swing: float) -> dict[str, Any]:
-        found = tweets(windows, rate, slots, period, swing, seed)
+        found = tweets(windows, rate, slots, period, swing, run.seed)
         settled = {name: steps[period:] for name, steps in found.items()}  # CLB has planned by then
         return {
             "imbalance": {n: [float(s.loads.var()) for s in steps] for n, steps in settled.items()},
             "moved": {n: [s.moved for s in steps if s.moved is not None] for n, steps in settled.items()},
         }
 
-    seed = run.seed
     found: dict[str, Any] = run.each([run.parameters], measure)[0]
     return found
 

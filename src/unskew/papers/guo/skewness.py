@@ -23,19 +23,18 @@ def skewness(run: Run) -> dict[str, Any]:
     """var(L_t) of CLB on S1 and S2, by window in the first run and its mean and deviation over all."""
     given = run.parameters
     points = [
-        {"stream": stream, "every": every, "run": r}
+        {"stream": stream, "every": every, "turn": turn}
         for stream in ("Gaussian", "Zipf")
         for every in (1, given["other every"])
-        for r in range(given["runs"])
+        for turn in range(given["runs"])
     ]
 
-    def measure(stream: str, every: int, run: int) -> list[float]:
+    def measure(stream: str, every: int, turn: int) -> list[float]:
         shares = zipf(SUBSTREAMS, given["exponent"]) if stream == "Zipf" else _gaussian(given["deviation"])
-        windows = substreams(shares, given["windows"], given["rate"], seed=seed + run)
+        windows = substreams(shares, given["windows"], given["rate"], seed=1000 * run.seed + turn)
         lived = follow("clb", windows, given["slots"], every=every, substreams=SUBSTREAMS)
         return [float(step.loads.var()) for step in lived[every:]]
 
-    seed = 1000 * run.seed
     found = run.each(points, measure)
     results: dict[str, Any] = {}
     for point, series in zip(points, found, strict=True):

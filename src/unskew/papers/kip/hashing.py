@@ -37,10 +37,10 @@ KIP = "KIP, λ = 2"
 def parallelism(run: Run) -> dict[str, Any]:
     """Mean imbalance of each method over N, as max/mean and as a multiple of the bound."""
     given = run.parameters
-    points = [{"slots": n, "run": r} for n in given["slots"] for r in range(given["runs"])]
+    points = [{"slots": n, "turn": t} for n in given["slots"] for t in range(given["runs"])]
 
-    def measure(slots: int, run: int) -> list[list[float]]:
-        random = np.random.default_rng([seed, slots, run])
+    def measure(slots: int, turn: int) -> list[list[float]]:
+        random = np.random.default_rng([run.seed, slots, turn])
         window = zipf_window(given["records"], given["keys"], given["exponent"], random)
         histogram = window.histogram(buckets=HOSTS * slots)
         bound = lower_bound(histogram, slots)
@@ -48,12 +48,11 @@ def parallelism(run: Run) -> dict[str, Any]:
         found = [imbalance(slot_loads(table, histogram)) for table in tables]
         return [found, [one / bound for one in found]]
 
-    seed = run.seed
-    shape = (len(given["slots"]), given["runs"], 2, len(METHODS))
-    means = np.array(run.each(points, measure)).reshape(shape).mean(axis=1)
+    found = np.array(run.each(points, measure)).reshape(len(given["slots"]), given["runs"], 2, len(METHODS))
+    means = found.mean(axis=1)
     lines = {
-        measure: dict(zip(METHODS, means[:, at].T.tolist(), strict=True))
-        for at, measure in enumerate(("max/mean", "over the bound"))
+        name: dict(zip(METHODS, means[:, at].T.tolist(), strict=True))
+        for at, name in enumerate(("max/mean", "over the bound"))
     }
     return {"slots": given["slots"], **lines}
 
@@ -168,7 +167,7 @@ def updates(run: Run) -> dict[str, Any]:
     given, slots = run.parameters, run.parameters["slots"]
 
     def measure(turn: int) -> list[list[list[float]]]:
-        batches = tags(given["batches"], given["size"], seed=seed + turn)
+        batches = tags(given["batches"], given["size"], seed=1000 * run.seed + turn)
         windows = list(with_state(batches, given["state_windows"], buckets=HOSTS * slots))
         lived = [
             follow(planner, windows, slots, decay=given["decay"], **options)
@@ -179,7 +178,6 @@ def updates(run: Run) -> dict[str, Any]:
             [[step.moved or 0.0 for step in steps] for steps in lived],
         ]
 
-    seed = 1000 * run.seed
     means = np.mean(run.each([{"turn": t} for t in range(given["rounds"])], measure), axis=0)
     return {
         name: dict(zip(STREAM, means[at].tolist(), strict=True))
