@@ -117,17 +117,6 @@ def _by_slots(record: Record, found: np.ndarray[Any, Any]) -> str:
     return ", ".join(f"{n} partitions: {speedup:.2f} ×" for n, speedup in zip(slots, found, strict=True))
 
 
-WHY_CRAWL = (
-    "How much KIP gains is how many large sites plain hashing happens to put together, against the largest site alone, "
-    "which no partitioning divides; their sites are not known."
-)
-WHY_TEXTS = (
-    "Time follows the partition with the most text, which holds the largest host whole: with KIP it holds little "
-    "else, without it what hashing adds. A gain of 6 needs hosts of which none is large and many that collide; with "
-    "hosts by a Zipf distribution of exponent 1.2 the largest has a quarter of all texts."
-)
-
-
 def draw_last_round(record: Record, figure: Figure) -> None:
     """Figure 7."""
     left, right = figure.subplots(1, 2, width_ratios=(3, 1))
@@ -166,7 +155,7 @@ LAST_ROUND = Experiment(
     claims=(
         shape("KIP improves the balance of fetch lists", _balance),
         shape("and reduces the time", _less_time),
-        printed("from 69.1 to 24.9 minutes, 2.8 ×", 69.1 / 24.9, _speedup, within=1.0, why=WHY_CRAWL),
+        printed("from 69.1 to 24.9 minutes, 2.8 ×", 69.1 / 24.9, _speedup, within=1.0),
     ),
     draw=draw_last_round,
     size=(9.0, 4.0),
@@ -187,9 +176,9 @@ ROUNDS_AND_TEXTS = Experiment(
     quick={"pages": 1_000, "page": 0.002, "texts": 2_000, "text slots": [36, 72]},
     compute=rounds_and_texts,
     claims=(
-        shape("KIP is faster from the second crawl round on", _every_round, WHY_CRAWL),
-        shape("entities are recognised faster for all numbers of partitions", _texts_faster, WHY_TEXTS),
-        number("by a factor of 6", _six_times, WHY_TEXTS),
+        shape("KIP is faster from the second crawl round on", _every_round),
+        shape("entities are recognised faster for all numbers of partitions", _texts_faster),
+        number("by a factor of 6", _six_times),
     ),
     draw=draw_rounds_and_texts,
     size=(9.0, 4.0),

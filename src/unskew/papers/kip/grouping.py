@@ -104,17 +104,6 @@ def _few_partitions(record: Record) -> Fact:
     return Fact(2 <= best <= 3, f"fastest with {best:g} partitions a core")
 
 
-WHY_MODERATE = (
-    "With 35 partitions the heaviest token alone is above the mean from exponent 1 on (f₁ = 7 % of 10⁶ keys), so no "
-    "exponent of the figure lets partitions be equal, and what KIP takes off the heaviest one is most, relative to "
-    "it, where the heaviest token is smallest."
-)
-WHY_FEW = (
-    "The makespan of measured tasks holds no cost of scheduling, which is what makes more partitions slower in the "
-    "paper; and with f₁ = 38 % at exponent 1.5 the heaviest token decides, whatever N."
-)
-
-
 def draw_by_exponent(record: Record, figure: Figure) -> None:
     """Figure 4."""
     _draw(record, figure, record.parameters["exponents"], "Zipf exponent")
@@ -155,7 +144,7 @@ BY_EXPONENT = Experiment(
     claims=(
         shape("KIP improves the balance", _never_worse),
         shape("and the processing time", _faster),
-        shape("most for moderate exponents", _moderate, WHY_MODERATE),
+        shape("most for moderate exponents", _moderate),
     ),
     draw=draw_by_exponent,
     size=(9.0, 4.0),
@@ -177,7 +166,7 @@ BY_PARTITIONS = Experiment(
     claims=(
         shape("KIP improves the balance", _never_worse),
         shape("more partitions without KIP do not reach the time with it", _least_over_partitions),
-        number("KIP is fastest with 2 to 3 partitions a core", _few_partitions, WHY_FEW),
+        number("KIP is fastest with 2 to 3 partitions a core", _few_partitions),
     ),
     draw=draw_by_partitions,
     size=(9.0, 4.0),
