@@ -267,6 +267,6 @@ UPDATES = Experiment(
     draw=draw_updates,
     size=(9.0, 4.0),
     setting="LFM is not published: tags are generated in listening sessions. Every batch is judged under the table in "
-    "force when it began; all methods plan from the same decayed mean of histograms. σ is not given: of 0.1, 0.3 and 1, "
-    "0.3 was taken after a look at the outcomes, since it comes nearest to the paper's imbalance; 0.1 is shown beside it.",
+    "force when it began; all methods plan from the same decayed mean of histograms. σ is not given: of 0.1, 0.3 "
+    "and 1, 0.3 was taken after a look at the outcomes, being nearest to the paper's imbalance; 0.1 is shown too.",
 )
