@@ -75,6 +75,12 @@ def skewed(slots: int, heavy: Callable[[int], int] = lambda i: 6 - i) -> Rows:
     ]
 
 
+def test_a_planner_of_several_windows_gets_the_recent_ones(tmp_path: Path) -> None:
+    live = Live(tmp_path, planner="clb")
+    reasons = [live.run(skewed(2))["decision"]["reason"] for _ in range(3)]
+    assert "nothing was measured yet" not in reasons
+
+
 def test_a_skewed_stream_is_balanced_within_three_batches(tmp_path: Path) -> None:
     live = Live(tmp_path)
     lines = [live.run(skewed(2)) for _ in range(5)]

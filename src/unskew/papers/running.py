@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -113,6 +115,9 @@ class _Session:
     def spark(self) -> SparkSession:
         from unskew.spark.session import quiet_session
 
+        os.environ.setdefault(
+            "PYSPARK_PYTHON", sys.executable
+        )  # else workers run whatever is first on the PATH
         return quiet_session("local[*]", {})
 
 
