@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -12,30 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unskew.core.correlated import KeyPairs, drifting_pairs, synthetic_pairs
+from tests.core.chain_cases import BUCKETS, hashed, measured, weeks
+from unskew.core.chain import Chain, hashed_chain, local_shares
+from unskew.core.correlated import synthetic_pairs
 from unskew.core.hashing import buckets_of, hash_keys
 from unskew.core.histogram import Histogram
 from unskew.core.loads import imbalance, lower_bound, slot_loads
-from unskew.core.locality import Chain, hashed_chain, local_shares, plan_chain
+from unskew.core.locality import locality_over_pairs, plan_chain
 from unskew.core.pairs import PairHistogram
 from unskew.core.planning import make_table
 from unskew.core.routing import RoutingTable
-
-BUCKETS = 512
-
-
-def measured(*columns: Any, capacity: int = 65_536) -> tuple[list[Histogram], list[PairHistogram]]:
-    """One row a record: its key at each operator of the chain."""
-    histograms = [Histogram.from_keys(keys, buckets=BUCKETS, capacity=capacity) for keys in columns]
-    return histograms, [PairHistogram.from_pairs(a, b) for a, b in pairwise(columns)]
-
-
-def hashed(slots: int, operators: int = 2) -> list[RoutingTable]:
-    return [RoutingTable.hashed(slots, BUCKETS, pa.int64())] * operators
-
-
-def weeks(count: int = 6, seed: int = 0) -> list[KeyPairs]:
-    return list(drifting_pairs(weeks=count, regions=100, hashtags=4000, records=40_000, seed=seed))
 
 
 class TestThePaper:
@@ -95,13 +80,21 @@ class TestThePaper:
         assert np.mean(ratios) >= 0.9
 
     def test_a_hundredth_of_the_pairs_doubles_the_locality(self) -> None:
-        regions, tags = weeks(1)[0]
-        histograms, pairs = measured(regions, tags)
-        few = plan_chain(histograms, [pairs[0].trimmed(len(pairs[0]) // 100)], 6)
-        more = plan_chain(histograms, [pairs[0].trimmed(len(pairs[0]) // 10)], 6)
-        everything = plan_chain(histograms, pairs, 6)
-        reached = [local_shares(chain.tables, pairs)[0] for chain in (few, more, everything)]
-        assert 2 / 6 < reached[0] < reached[1] < reached[2]
+        histograms, pairs = measured(*weeks(1)[0])
+        every = len(pairs[0])
+        kept = [every // 100, every // 10, every]
+        reached = locality_over_pairs(histograms, pairs, 6, kept)
+        assert list(reached) == kept
+        few, more, all_of_them = reached.values()
+        assert 2 / 6 < few < more < all_of_them
+        assert all_of_them == pytest.approx(plan_chain(histograms, pairs, 6).locality)
+
+    def test_every_hop_of_a_longer_chain_keeps_its_most_frequent_pairs(self) -> None:
+        country = np.arange(6000) % 12
+        city, street = country * 3 + np.arange(6000) % 3, country * 7 + np.arange(6000) % 7
+        reached = locality_over_pairs(*measured(country, city, street), 4, [1, 10**6])
+        assert reached[1] < 0.5
+        assert reached[10**6] > 0.9
 
 
 class TestTables:
@@ -117,7 +110,7 @@ class TestTables:
     def test_the_figures_are_those_of_the_tables(self) -> None:
         histograms, pairs = measured(*weeks(1)[0])
         chain = plan_chain(histograms, pairs, 4, 3)
-        assert chain.server_of_slot.tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3]
+        assert [each.tolist() for each in chain.server_of_slot] == [[0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3]] * 2
         assert chain.hops == pytest.approx(local_shares(chain.tables, pairs, 3))
         for o, (table, histogram) in enumerate(zip(chain.tables, histograms, strict=True)):
             loads = slot_loads(table, histogram)
@@ -229,7 +222,7 @@ class TestMovement:
         histograms, pairs = measured(*synthetic_pairs(600, 0.9, 60_000))
         first = plan_chain(histograms, pairs, 4, 2)
         chain = plan_chain(histograms, pairs, servers, 2, first.tables)
-        assert chain.slots == servers * 2
+        assert [table.slots for table in chain.tables] == [servers * 2] * 2
         assert chain.locality > 0.8
         assert max(chain.server_imbalance) <= 1.04
         assert 1 - chain.moved > stays

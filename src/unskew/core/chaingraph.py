@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from unskew.core.hashing import Hashes, buckets_of
 from unskew.core.histogram import Floats, Histogram, Measures, sum_by
 from unskew.core.keygraph import NOWHERE, Index, KeyGraph
 from unskew.core.pairs import PairHistogram
 from unskew.core.routing import RoutingTable
+from unskew.core.servers import Servers
 
 GRAIN = 0.1
 """A key with this share of a mean slot's load is placed by itself even if no pair is known of it."""
@@ -36,8 +36,7 @@ class Measured:
         cls,
         histograms: Sequence[Histogram],
         pairs: Sequence[PairHistogram],
-        servers: int,
-        slots_per_server: int,
+        servers: Servers,
         previous: Sequence[RoutingTable] | None,
     ) -> Measured:
         """The graph, with the server that has each key now; an edge for every pair, hop after hop."""
@@ -47,7 +46,7 @@ class Measured:
         for o, (histogram, side) in enumerate(zip(tracking, sides, strict=True)):
             order = np.argsort(histogram.hashes)
             in_pairs = order[np.searchsorted(histogram.hashes, side.hashes, sorter=order)]
-            least = max(GRAIN * histogram.total / (servers * slots_per_server), np.finfo(float).tiny)
+            least = max(GRAIN * histogram.total / servers.slots(o), np.finfo(float).tiny)
             wanted = histogram.tracked.weights >= least
             wanted[in_pairs] = True
             before = None if previous is None else previous[o]
@@ -59,7 +58,10 @@ class Measured:
             first += len(rows)
             placed.append(rows)
             number.append(vertex[in_pairs])
-            old.append(_servers_now(histogram.hashes[rows], servers, slots_per_server, before))
+            now = np.full(len(rows), NOWHERE, np.int32)
+            if before is not None:
+                now = servers.holding(o, before.slot_of_hashes(histogram.hashes[rows]))
+            old.append(now)
         columns = [
             (h.tracked.weights[rows] / (h.total or 1.0), h.tracked.state[rows])
             for h, rows in zip(tracking, placed, strict=True)
@@ -75,16 +77,6 @@ class Measured:
             np.concatenate([hop.counts for hop in pairs]) / records,
         )
         return cls(tracking, tuple(placed), graph)
-
-
-def _servers_now(
-    hashes: Hashes, servers: int, slots_per_server: int, table: RoutingTable | None
-) -> NDArray[np.int32]:
-    if table is None:
-        return np.full(len(hashes), NOWHERE, np.int32)
-    server = table.slot_of_hashes(hashes) // np.int32(slots_per_server)
-    server[server >= servers] = NOWHERE
-    return server
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import numpy as np
 import pyarrow as pa
 import xxhash
 
@@ -63,6 +64,28 @@ def decode(data: bytes, kind: str, newest: int, name: str) -> tuple[Meta, dict[s
         tables[stream] = pa.ipc.open_stream(pa.py_buffer(payload[at : at + length])).read_all()
         at += length
     return header["meta"], tables
+
+
+def encode_parts(kind: str, version: int, meta: Mapping[str, Any], parts: Mapping[str, bytes]) -> bytes:
+    """The bytes of a checked file that is made of the bytes of others."""
+    data = pa.array(list(parts.values()), pa.large_binary())
+    return encode(kind, version, meta, {"parts": pa.table({"name": list(parts), "data": data})})
+
+
+def decode_parts(data: bytes, kind: str, newest: int, name: str) -> tuple[Meta, dict[str, bytes]]:
+    """Read back what `encode_parts` wrote."""
+    meta, tables = decode(data, kind, newest, name)
+    parts = tables["parts"]
+    return meta, dict(zip(parts["name"].to_pylist(), parts["data"].to_pylist(), strict=True))
+
+
+def plain(value: Any) -> Any:
+    """The value if JSON can hold it, else its text: a function cannot be saved, but it can be named."""
+    value = value.item() if isinstance(value, np.generic) else value
+    try:
+        return json.loads(json.dumps(value))
+    except (TypeError, ValueError):
+        return repr(value)
 
 
 def check_hash(meta: Meta, name: str) -> None:

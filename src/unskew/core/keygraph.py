@@ -92,7 +92,7 @@ def metis(graph: KeyGraph, servers: int, imbalance: float, seed: int) -> NDArray
     index = pymetis.zero_copy_dtype()
     vertex_units = np.ceil(graph.load * (_UNITS / graph.operators))
     edge_units = np.maximum(1, np.rint(weight * _UNITS))  # METIS wants edges to weigh something
-    options = pymetis.Options(seed=seed, ufactor=max(1, round((imbalance - 1.0) * 1000)))
+    options = pymetis.Options(seed=int(seed), ufactor=max(1, round((imbalance - 1.0) * 1000)))
     found = pymetis.part_graph(
         servers,
         pymetis.CSRAdjacency(starts.astype(index), others.astype(index)),

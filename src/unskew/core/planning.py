@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import difflib
 import inspect
-import json
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
-
-import numpy as np
-import pyarrow as pa
 
 from unskew.core import files
 from unskew.core.histogram import Floats, Histogram
@@ -128,25 +124,22 @@ class Plan:
 
     def save(self, path: str | Path) -> None:
         """Write the plan to a checked file; an option that is not plain data is kept as its text."""
-        blobs = {"table": self.table.to_bytes(), "histogram": self.histogram.to_bytes()}
+        parts = {"table": self.table.to_bytes(), "histogram": self.histogram.to_bytes()}
         if self.previous is not None:
-            blobs["previous"] = self.previous.to_bytes()
-        options = {name: _plain(value) for name, value in self.options.items()}
+            parts["previous"] = self.previous.to_bytes()
+        options = {name: files.plain(value) for name, value in self.options.items()}
         meta = {"planner": self.planner, "options": options, "reason": self.reason}
-        parts = pa.table({"name": list(blobs), "data": pa.array(list(blobs.values()), pa.large_binary())})
-        files.write(path, files.encode(_KIND, _FORMAT, meta, {"parts": parts}))
+        files.write(path, files.encode_parts(_KIND, _FORMAT, meta, parts))
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read a plan that `save` wrote; a damaged file is refused by name."""
         name = str(path)
-        meta, tables = files.decode(Path(path).read_bytes(), _KIND, _FORMAT, name)
-        parts = tables["parts"]
-        blobs = dict(zip(parts["name"].to_pylist(), parts["data"].to_pylist(), strict=True))
-        previous = RoutingTable.from_bytes(blobs["previous"], name) if "previous" in blobs else None
+        meta, parts = files.decode_parts(Path(path).read_bytes(), _KIND, _FORMAT, name)
+        previous = RoutingTable.from_bytes(parts["previous"], name) if "previous" in parts else None
         return cls(
-            RoutingTable.from_bytes(blobs["table"], name),
-            Histogram.from_bytes(blobs["histogram"], name),
+            RoutingTable.from_bytes(parts["table"], name),
+            Histogram.from_bytes(parts["histogram"], name),
             meta["planner"],
             previous,
             meta["options"],
@@ -158,15 +151,6 @@ def options_of(name: str) -> dict[str, Any]:
     """The options of a planner and their defaults."""
     parameters = inspect.signature(planner(name)).parameters.values()
     return {p.name: p.default for p in parameters if p.name not in _GIVEN}
-
-
-def _plain(value: Any) -> Any:
-    """The value if JSON can hold it, else its text: a function cannot be saved, but it can be named."""
-    value = value.item() if isinstance(value, np.generic) else value
-    try:
-        return json.loads(json.dumps(value))
-    except (TypeError, ValueError):
-        return repr(value)
 
 
 def check_name(name: str) -> None:
