@@ -42,12 +42,12 @@ def drifting_pairs(
     *,
     weeks: int = 8,
     regions: int = 1000,
-    hashtags: int = 100_000,
+    hashtags: int = 50_000,
     records: int = 200_000,
-    exponent: float = 0.9,
-    region_exponent: float = 0.7,
+    exponent: float = 0.8,
+    region_exponent: float = 0.5,
     correlation: float = 0.65,
-    lasting: float = 0.6,
+    lasting: float = 0.55,
     moving: float = 0.1,
     fresh: float = 0.5,
     seed: int = 0,
@@ -63,7 +63,8 @@ def drifting_pairs(
     The defaults fit what Caneill et al. (section 4.3) print of their data on 6 servers: METIS expects 75 % of the
     records of a week to stay on their server, and 49 % of the next week's do, since many of its hashtags are
     new, so `fresh` is large; a table of the first week ends at 40 %, not at the 17 % of hashing, so most
-    hashtags last. That #nevertrump belonged to three states within nine days says that some turn, not how many.
+    hashtags last; hashing loads the fullest server with 12 % more than the mean, so the most frequent keys are not very
+    frequent. That #nevertrump belonged to three states within nine days says that some turn, not how many.
 
     >>> first, second = drifting_pairs(weeks=2, records=5)
     >>> [len(column) for column in first]

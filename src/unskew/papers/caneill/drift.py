@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unskew.core.correlated import drifting_pairs
-from unskew.papers.caneill.following import FADING, OFFLINE, ONLINE, Window, follow, kept_of_oracle
+from unskew.papers.caneill.following import OFFLINE, ONLINE, OURS, Window, follow, kept_of_oracle
 from unskew.papers.drawing import ideal, styles
 from unskew.papers.experiment import Experiment, Fact, Record, Run, number, shape
 
@@ -18,7 +18,7 @@ DRIFTS: dict[str, dict[str, Any]] = {
     "none": {"lasting": 1.0},
     "gentle": {"lasting": 0.0, "moving": 0.05, "fresh": 0.1},
     "the paper's": {},
-    "strong": {"lasting": 0.4, "moving": 0.2, "fresh": 0.5},
+    "strong": {"lasting": 0.3, "moving": 0.2, "fresh": 0.5},
 }
 """Beside the default, which fits the paper's figures, what differs from it."""
 
@@ -46,13 +46,13 @@ def _kept(drift: str, servers: int, **stream: Any) -> dict[str, float]:
     last = rows[-1]["locality"]
     return {
         "kept": kept_of_oracle(rows),
-        "kept, fading": kept_of_oracle(rows, FADING),
+        "kept, ours": kept_of_oracle(rows, OURS),
         "known": float(np.mean([row["known"] for row in rows[1:]])),
         "online": last[ONLINE],
         "offline": last[OFFLINE],
         "balanced": max(row["balanced"] for row in rows),
         "moved": float(np.mean([row["moved"][ONLINE] for row in rows[1:]])),
-        "moved, fading": float(np.mean([row["moved"][FADING] for row in rows[1:]])),
+        "moved, ours": float(np.mean([row["moved"][OURS] for row in rows[1:]])),
     }
 
 
@@ -78,17 +78,17 @@ def _even(record: Record) -> Fact:
     return Fact(worst <= 1.1, f"at most {worst:.3f}")
 
 
-def _fading_moves_less(record: Record) -> Fact:
-    reset, fading = (_mean(record, "the paper's", name) for name in ("moved", "moved, fading"))
+def _ours_moves_less(record: Record) -> Fact:
+    theirs, ours = (_mean(record, "the paper's", name) for name in ("moved", "moved, ours"))
     return Fact(
-        fading < reset, f"{reset:.1%} of the state a week if statistics are reset, {fading:.1%} if they fade"
+        ours < theirs, f"{ours:.1%} of the state a week, {theirs:.1%} with METIS anew and statistics reset"
     )
 
 
 def draw(record: Record, figure: Figure) -> None:
     """The share of the oracle's locality that is kept, over the drifts."""
     axes = figure.subplots()
-    for name, style in zip(("kept", "kept, fading"), styles(), strict=False):
+    for name, style in zip(("kept", "kept, ours"), styles(), strict=False):
         axes.plot(list(DRIFTS), [_mean(record, drift, name) for drift in DRIFTS], label=name, **style)
     ideal(axes, 0.9)
     axes.set(xlabel="drift", ylabel="locality kept of the oracle's, on known keys")
@@ -108,11 +108,11 @@ DRIFT = Experiment(
         "servers": 6,
         "weeks": 8,
         "regions": 1000,
-        "hashtags": 100_000,
+        "hashtags": 50_000,
         "records": 200_000,
         "repetitions": 3,
     },
-    quick={"weeks": 4, "hashtags": 25_000, "records": 50_000, "repetitions": 1},
+    quick={"weeks": 4, "hashtags": 12_500, "records": 50_000, "repetitions": 1},
     compute=by_drift,
     claims=(
         number(
@@ -122,8 +122,11 @@ DRIFT = Experiment(
         ),
         shape("bar: offline decays", _offline_decays),
         shape("bar: imbalance of at most 1.1 after each reconfiguration", _even),
-        shape("fading statistics move less state than reset ones", _fading_moves_less),
+        shape("with a price on movement and statistics that fade less state moves", _ours_moves_less),
     ),
     draw=draw,
-    setting="The drift of `drifting_pairs`: none, gentler than the paper's data, as in caneill-11, and stronger.",
+    setting=(
+        "The drift of `drifting_pairs`: none, gentler than the paper's data, as in caneill-11, and stronger. Online is "
+        "the paper's way; ours lets statistics fade by half a week instead of resetting them, and has movement cost."
+    ),
 )

@@ -64,8 +64,8 @@ WHY_DOUBLED = (
 EDGES = Experiment(
     name="caneill-12",
     title="Locality by the number of pairs that the planner knows",
-    parameters={"regions": 1000, "hashtags": 500_000, "records": 1_000_000},
-    quick={"hashtags": 50_000, "records": 100_000},
+    parameters={"regions": 1000, "hashtags": 250_000, "records": 1_000_000},
+    quick={"hashtags": 25_000, "records": 100_000},
     compute=over_edges,
     claims=(
         shape("more pairs give more locality", _more_is_better),

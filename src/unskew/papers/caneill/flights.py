@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unskew.papers.caneill.following import (
-    FADING,
     HASH,
     OFFLINE,
     ONLINE,
     ORACLE,
+    OURS,
     Window,
     follow,
     kept_of_oracle,
@@ -35,7 +35,7 @@ def by_month(run: Run) -> dict[str, Any]:
 
 def _followed(first: str, servers: int) -> dict[str, Any]:
     rows = follow(months(first), servers)
-    names = (HASH, OFFLINE, ONLINE, FADING, ORACLE)
+    names = (HASH, OFFLINE, ONLINE, OURS, ORACLE)
     return {
         "locality": {name: [row["locality"][name] for row in rows] for name in names},
         "imbalance": {name: [row["imbalance"][name] for row in rows] for name in names},

@@ -18,9 +18,10 @@ from unskew.core.locality import plan_chain
 from unskew.core.pairs import PairHistogram
 from unskew.core.routing import RoutingTable
 
-HASH, OFFLINE, ONLINE, FADING, ORACLE = "hash", "offline", "online", "online, fading", "oracle"
-FADE = 0.5
-"""A window counts half as much as the next newer one in `FADING`; in the paper's `ONLINE` only the newest counts."""
+HASH, OFFLINE, ONLINE, OURS, ORACLE = "hash", "offline", "online", "ours", "oracle"
+FADE, WORTH = 0.5, 0.1
+"""Where ours differs from the paper's online planning: a window counts half as much as the next newer one, and
+moving all state must gain a tenth of the records."""
 
 Tables = Sequence[RoutingTable]
 
@@ -43,9 +44,9 @@ class Window:
         """The types of both operators' keys."""
         return self.pairs.key_types
 
-    def plan(self, servers: int, previous: Tables | None = None) -> Chain:
-        """Tables for this window."""
-        return plan_chain(self.histograms, [self.pairs], servers, previous=previous)
+    def plan(self, servers: int, previous: Tables | None = None, worth: float = 0.0) -> Chain:
+        """Tables for this window; as in the paper, movement is free."""
+        return plan_chain(self.histograms, [self.pairs], servers, previous=previous, worth=worth)
 
     def fading_into(self, newer: Window) -> Window:
         """Both, this one counting less."""
@@ -78,10 +79,11 @@ class Window:
 def follow(windows: Iterable[Window], servers: int) -> list[dict[str, Any]]:
     """What happens to each window under the tables that the windows before it led to.
 
-    `HASH` never plans, `OFFLINE` once, after the first window, `ONLINE` and `FADING` after every one; `ORACLE` plans
-    each window with the window itself. Every window has the `locality` and `imbalance` under each of them; then,
-    on pairs of keys that were `seen` in the window before, the locality of the online plan and of the oracle;
-    and of the plan that the online one makes after it what it `expects`, its imbalance and what it moves.
+    `HASH` never plans, `OFFLINE` once, after the first window, `ONLINE` after every one as in the paper; so does
+    `OURS`, with statistics that fade and a price on movement. `ORACLE` plans each window with the window itself.
+    Every window has the `locality` and `imbalance` under each of them; then, on pairs of keys that were `seen` in
+    the window before, the locality of the online plans and of the oracle; and of the plan that the online one makes
+    after it what it `expects`, its imbalance and what it moves.
     """
     found: list[dict[str, Any]] = []
     tables: dict[str, Tables] = {}
@@ -89,18 +91,18 @@ def follow(windows: Iterable[Window], servers: int) -> list[dict[str, Any]]:
     for window in windows:
         if before is None or faded is None:
             hashed = hashed_chain(window.key_types, servers)
-            tables = dict.fromkeys((HASH, OFFLINE, ONLINE, FADING), hashed)
+            tables = dict.fromkeys((HASH, OFFLINE, ONLINE, OURS), hashed)
         row = _judged(window, before, {**tables, ORACLE: window.plan(servers).tables})
         faded = window if faded is None else faded.fading_into(window)
         first = before is None
         new = window.plan(servers, None if first else tables[ONLINE])
-        kept = new if first else faded.plan(servers, tables[FADING])
-        tables |= {ONLINE: new.tables, FADING: kept.tables}
+        kept = new if first else faded.plan(servers, tables[OURS], WORTH)
+        tables |= {ONLINE: new.tables, OURS: kept.tables}
         if first:
             tables[OFFLINE] = new.tables
         row["expects"] = new.locality
         row["balanced"] = max(new.server_imbalance)
-        row["moved"] = {ONLINE: new.moved, FADING: kept.moved}
+        row["moved"] = {ONLINE: new.moved, OURS: kept.moved}
         found.append(row)
         before = window
     return found
@@ -113,7 +115,7 @@ def _judged(window: Window, before: Window | None, tables: dict[str, Tables]) ->
     }
     if before is not None:
         seen = window.seen_in(before)
-        row["seen"] = {name: window.locality(tables[name], seen) for name in (ONLINE, FADING, ORACLE)}
+        row["seen"] = {name: window.locality(tables[name], seen) for name in (ONLINE, OURS, ORACLE)}
         row["known"] = float(window.pairs.counts @ seen / window.pairs.total)
     return row
 

@@ -76,7 +76,7 @@ def draw(record: Record, figure: Figure) -> None:
 PLACES = Experiment(
     name="caneill-10",
     title="Records of one hashtag in different places",
-    parameters={"weeks": 30, "regions": 1000, "hashtags": 100_000, "records": 200_000},
+    parameters={"weeks": 30, "regions": 1000, "hashtags": 50_000, "records": 200_000},
     compute=travelling,
     claims=(shape("one hashtag is most correlated with three places in turn", _turns),),
     draw=draw,

@@ -58,10 +58,10 @@ MILLION = Experiment(
         "pairs": 1_000_000,
         "servers": 6,
         "regions": 1000,
-        "hashtags": 1_000_000,
-        "records": 2_500_000,
+        "hashtags": 500_000,
+        "records": 2_200_000,
     },
-    quick={"pairs": 100_000, "hashtags": 100_000, "records": 250_000},
+    quick={"pairs": 100_000, "hashtags": 50_000, "records": 220_000},
     compute=timed,
     claims=(
         number("bar: METIS plans with 10⁶ pairs within 3 s", _quick_enough),
