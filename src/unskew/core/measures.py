@@ -174,17 +174,24 @@ def deltas(
     divided by N. For any other function eq. 16 is solved numerically with the mean load predicted from
     all known keys.
     """
-    thetas = [theta(alpha, slots) for alpha in tolerances]
-    first = [_first_delta(beta, t, distinct, slots, sigma) for beta, t in zip(resources, thetas, strict=True)]
+    first = first_deltas(resources, distinct, slots, tolerances, sigma)
     collected = min(first)
     final = []
-    for beta, t, f, d in zip(resources, thetas, frequencies, first, strict=True):
+    for beta, alpha, f, d in zip(resources, tolerances, frequencies, first, strict=True):
         if beta is constant or beta is linear:
             final.append(d)
             continue
-        allowed = sigma * t * predicted_mean_load(beta, f[f >= collected], distinct, slots)
+        allowed = sigma * theta(alpha, slots) * predicted_mean_load(beta, f[f >= collected], distinct, slots)
         final.append(float(np.sqrt(allowed)) if beta is quadratic else _largest_within(beta, allowed))
     return tuple(final)
+
+
+def first_deltas(
+    resources: Resources, distinct: float, slots: int, tolerances: Tolerances, sigma: float
+) -> tuple[float, ...]:
+    """δ_k by eq. 17, before any frequency is known: from the least of them on a counter must see keys."""
+    pairs = zip(resources, tolerances, strict=True)
+    return tuple(_first_delta(beta, theta(alpha, slots), distinct, slots, sigma) for beta, alpha in pairs)
 
 
 def predicted_mean_load(resource: Resource, known: Floats, distinct: float, slots: int) -> float:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 
-from unskew.papers import beyond, caneill, dkg
+from unskew.papers import beyond, caneill, dkg, gedik
 from unskew.papers.experiment import Experiment, Omitted, Paper
 
-PAPERS: tuple[Paper, ...] = (dkg.PAPER, caneill.PAPER, beyond.PAPER)
+PAPERS: tuple[Paper, ...] = (gedik.PAPER, dkg.PAPER, caneill.PAPER, beyond.PAPER)
 
 
 def experiments() -> dict[str, Experiment]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from unskew.papers.dkg import instances
+from unskew.papers.dkg import instances, trace, tuning
 from unskew.papers.experiment import Omitted, Paper
 
 PAPER = Paper(
@@ -13,5 +13,15 @@ PAPER = Paper(
         Omitted("dkg-1", "DKG architecture and working phases", "a diagram"),
         instances.IMBALANCE,
         instances.COEFFICIENTS,
+        instances.DEVIATION,
+        instances.DISTRIBUTION,
+        instances.QUADRATIC,
+        tuning.MU,
+        tuning.THETA,
+        tuning.BOTH,
+        tuning.LEARNED,
+        trace.TRACE,
+        tuning.WOSIM,
+        instances.PARTIAL,
     ),
 )

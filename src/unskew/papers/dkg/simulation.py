@@ -8,7 +8,7 @@ both.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
@@ -43,16 +43,6 @@ class Case:
     def squared(self) -> bool:
         """Whether a key of f tuples costs f²."""
         return ("cost", "quadratic") in self.options
-
-
-@dataclass(frozen=True)
-class Spread:
-    """λ in per cent and σ in tuples over all runs of a case: mean and worst."""
-
-    imbalance: float
-    worst_imbalance: float
-    deviation: float
-    worst_deviation: float
 
 
 class Stream:
@@ -116,19 +106,30 @@ def figures(exponent: float, first: int, runs: int, seed: int, cases: tuple[Case
     return found
 
 
-def spreads(run: Run, exponent: float, cases: Sequence[Case]) -> list[Spread]:
-    """Every case over `run.parameters["runs"]` streams with Zipf-distributed values."""
-    total = run.parameters["runs"]
-    points = [
-        {"exponent": exponent, "first": first, "runs": min(CHUNK, total - first)}
-        for first in range(0, total, CHUNK)
+def chunks(runs: int, exponent: float) -> list[dict[str, Any]]:
+    """The runs of one distribution as points of an experiment."""
+    return [
+        {"exponent": exponent, "first": first, "runs": min(CHUNK, runs - first)}
+        for first in range(0, runs, CHUNK)
     ]
 
-    def measure(exponent: float, first: int, runs: int) -> list[list[float]]:
-        found = figures(exponent, first, runs, run.seed, tuple(cases))
-        return [[lam.mean(), lam.max(), sigma.mean(), sigma.max()] for lam, sigma in found.transpose(1, 2, 0)]
 
-    weights = [point["runs"] for point in points]
-    parts = np.array(run.each(points, measure))
-    means, most = np.average(parts, axis=0, weights=weights), parts.max(axis=0)
-    return [Spread(*map(float, (m[0], w[1], m[2], w[3]))) for m, w in zip(means, most, strict=True)]
+def lines(run: Run, exponent: float, cases: Mapping[str, Sequence[Case]]) -> dict[str, Any]:
+    """For each named line of cases λ in per cent and σ in tuples: mean and worst of all runs."""
+    points = chunks(run.parameters["runs"], exponent)
+    flat = tuple(case for line in cases.values() for case in line)
+
+    def measure(exponent: float, first: int, runs: int) -> dict[str, list[list[float]]]:
+        found = figures(exponent, first, runs, run.seed, flat)
+        return {"mean": found.mean(axis=0).tolist(), "worst": found.max(axis=0).tolist()}
+
+    parts = run.each(points, measure)
+    means = np.average([p["mean"] for p in parts], axis=0, weights=[p["runs"] for p in points])
+    worst = np.max([p["worst"] for p in parts], axis=0)
+    columns = np.hstack([means, worst]).T.tolist()
+    measures = dict(zip(("λ", "σ", "λ worst", "σ worst"), columns, strict=True))
+    found, at = {}, 0
+    for name, line in cases.items():
+        found[name] = {measure: column[at : at + len(line)] for measure, column in measures.items()}
+        at += len(line)
+    return found

@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+import pytest
+
+from unskew.papers.experiment import Experiment
+from unskew.papers.records import plain
+from unskew.papers.registry import PAPERS, experiments
+
+ON_SPARK = {"dkg-11", "dkg-12"}
+"""Figures of the Storm prototype, which are to run on Spark."""
+
+COMPLETE = {
+    "gedik": {"gedik-table-1", *(f"gedik-{n}" for n in range(1, 15))},
+    "dkg": {"dkg-table-1", *(f"dkg-{n}" for n in range(1, 15))} - ON_SPARK,
+}
+
+
+@pytest.mark.parametrize("paper", COMPLETE)
+def test_every_figure_and_table_number_is_listed(paper: str) -> None:
+    names = [entry.name for p in PAPERS for entry in p.entries if entry.name.startswith(f"{paper}-")]
+    assert len(names) == len(set(names))
+    assert set(names) == COMPLETE[paper]
+
+
+@pytest.mark.parametrize("experiment", experiments().values(), ids=lambda e: e.name)
+def test_an_experiment_can_be_saved_and_says_what_the_paper_says(experiment: Experiment) -> None:
+    assert plain(experiment.chosen(quick=True)).keys() == plain(experiment.chosen(quick=False)).keys()
+    assert experiment.claims
+    assert all(claim.says for claim in experiment.claims)

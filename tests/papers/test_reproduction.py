@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.papers.small import IMPOSSIBLE, Dice, experiment, paper, within_sides
+from tests.report.html_facts import assert_self_contained, read
+from unskew.papers.drawing import picture
+from unskew.papers.experiment import Claim, Fact, Verdict, judge, shape
+from unskew.papers.reproduction import gather, write_html, write_markdown
+from unskew.papers.running import compute, run_all
+
+HOLDS = shape("a throw is on its die", within_sides)
+FAILS = shape("throws are negative", lambda _: Fact(False, "none is"), why="dice start at 1")
+
+
+@pytest.mark.parametrize(
+    ("claims", "verdict"),
+    [
+        ((HOLDS,), Verdict.AGREES),
+        ((HOLDS, IMPOSSIBLE), Verdict.SHAPE),
+        ((HOLDS, FAILS), Verdict.DIFFERS),
+        ((IMPOSSIBLE, FAILS), Verdict.DIFFERS),
+    ],
+)
+def test_a_failed_number_leaves_the_shape_and_a_failed_shape_nothing(
+    claims: tuple[Claim, ...], verdict: Verdict
+) -> None:
+    one = experiment(Dice(), *claims)
+    assert judge(one, compute(one)).verdict is verdict
+
+
+def markdown(folder: Path, *claims: Claim) -> str:
+    papers = gather([paper(Dice(), *claims)], folder)
+    write_markdown(papers, folder / "page.md")
+    return (folder / "page.md").read_text("utf-8")
+
+
+def test_every_entry_is_on_the_page_run_or_not(tmp_path: Path) -> None:
+    text = markdown(tmp_path)
+    assert "### dice-1: A die\n\nNot computed: a photograph" in text
+    assert text.count("not run") == 2
+    assert "### dice-table-1" in text
+
+
+def test_the_page_says_what_the_paper_says_what_we_measured_and_why(tmp_path: Path) -> None:
+    run_all(paper(Dice()).experiments, tmp_path)
+    text = markdown(tmp_path, HOLDS, IMPOSSIBLE)
+    assert "| a throw is on its die | every throw is on its die | yes |" in text
+    assert "| the highest throw |" in text
+    assert "Why: no die has 21 sides" in text
+    assert "| dice-2 | Throws \\| by sides | agrees in shape |" in text
+
+
+def test_a_reason_is_only_given_where_there_is_something_to_explain(tmp_path: Path) -> None:
+    run_all(paper(Dice()).experiments, tmp_path)
+    assert "Why:" not in markdown(tmp_path, HOLDS)
+
+
+def test_figures_have_pictures_beside_the_page_and_tables_have_none(tmp_path: Path) -> None:
+    run_all(paper(Dice()).experiments, tmp_path)
+    text = markdown(tmp_path)
+    assert "](page/dice-2.svg)" in text
+    assert [path.name for path in (tmp_path / "page").iterdir()] == ["dice-2.svg"]
+
+
+def test_the_full_record_is_shown_where_there_is_one_else_the_quick_one(tmp_path: Path) -> None:
+    run_all(paper(Dice()).experiments, tmp_path, quick=True)
+    assert markdown(tmp_path).count("Quick set: sides = 6;") == 2
+    run_all(paper(Dice()).experiments, tmp_path)
+    assert "Quick set" not in markdown(tmp_path)
+
+
+def test_the_html_page_is_self_contained_and_escaped(tmp_path: Path) -> None:
+    run_all(paper(Dice()).experiments, tmp_path)
+    write_html(gather([paper(Dice())], tmp_path), tmp_path / "page.html")
+    found = read((tmp_path / "page.html").read_text("utf-8"))
+    assert_self_contained(found)
+    assert "On <dice>" in found.text
+    assert found.tags.count("img") == 1
+
+
+def test_the_same_record_gives_the_same_picture() -> None:
+    one = experiment(Dice())
+    record = compute(one)
+    assert picture(one, record) == picture(one, record)
