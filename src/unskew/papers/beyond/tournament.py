@@ -35,7 +35,7 @@ STUDENT = {2: 12.706, 3: 4.303, 5: 2.776, 10: 2.262}
 def compete(run: Run) -> dict[str, Any]:
     """Every measure of every planner on every workload, one figure a seed."""
     given = run.parameters
-    names = list(workloads())
+    names = given["workloads"]
     points = [{"workload": name, "seed": run.seed + k} for name in names for k in range(given["seeds"])]
 
     def measure(workload: str, seed: int) -> Timed:
@@ -174,7 +174,14 @@ def draw(record: Record, figure: Figure) -> None:
 TOURNAMENT = Experiment(
     name="tournament",
     title="All planners on all workloads: balance, movement, time",
-    parameters={"slots": 20, "windows": 10, "keys": 100_000, "records": 1_000_000, "seeds": 10},
+    parameters={
+        "workloads": list(workloads()),
+        "slots": 20,
+        "windows": 10,
+        "keys": 100_000,
+        "records": 1_000_000,
+        "seeds": 10,
+    },
     quick={"windows": 4, "keys": 20_000, "records": 200_000, "seeds": 3},
     compute=compete,
     claims=(
