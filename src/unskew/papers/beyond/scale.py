@@ -54,7 +54,7 @@ class Population:
     def windows(self, buckets: int, seed: int) -> tuple[Histogram, Histogram]:
         """Two windows; between them every five neighbours in rank trade frequencies."""
         random = np.random.default_rng(seed)
-        head = np.arange(1, self.heavy + 1) ** -self.exponent / self.mass
+        head = np.arange(1, self.heavy + 1).astype(np.float64) ** -self.exponent / self.mass
         squares = self._between(self.heavy, self.keys, 2 * self.exponent) / self.mass**2
         rest = random.normal((1.0 - head.sum()) / buckets, np.sqrt(squares / buckets), buckets)
         traded = random.permuted(head.reshape(-1, GROUP), axis=1).ravel()
