@@ -29,7 +29,8 @@ def test_a_seed_gives_the_same_records_and_another_one_others() -> None:
 
 
 def test_hashtags_have_a_region_that_lasts_for_most_and_some_are_new_every_week() -> None:
-    weeks = list(drifting_pairs(weeks=3, regions=50, hashtags=500, records=100_000, moving=0.2, fresh=0.1))
+    drift = {"lasting": 0.0, "moving": 0.2, "fresh": 0.1}
+    weeks = list(drifting_pairs(weeks=3, regions=50, hashtags=500, records=100_000, **drift))
     homes = []
     for regions, tags in weeks:
         common = np.flatnonzero(np.bincount(tags, minlength=tags.max() + 1) >= 50)
@@ -41,6 +42,18 @@ def test_hashtags_have_a_region_that_lasts_for_most_and_some_are_new_every_week(
     assert 0.02 < len(homes[1].keys() - set(weeks[0][1].tolist())) / len(homes[1]) < 0.25
 
 
+def test_lasting_hashtags_stay_and_only_the_others_are_replaced() -> None:
+    def seen_again(lasting: float) -> float:
+        one, *_, last = drifting_pairs(
+            weeks=8, regions=50, hashtags=500, records=100_000, lasting=lasting, fresh=1.0
+        )
+        return float(np.isin(last[1], one[1]).mean())
+
+    assert seen_again(1.0) == 1.0
+    assert seen_again(0.0) == 0.0
+    assert 0.3 < seen_again(0.6) < 0.9
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -48,6 +61,7 @@ def test_hashtags_have_a_region_that_lasts_for_most_and_some_are_new_every_week(
         (lambda: synthetic_pairs(1, 0.5, 10), "always equal"),
         (lambda: synthetic_pairs(0, 1.0, 10), "at least 1 key"),
         (lambda: next(drifting_pairs(moving=-0.1)), "moving is a share"),
+        (lambda: next(drifting_pairs(lasting=1.1)), "lasting is a share"),
     ],
 )
 def test_nonsense_is_refused(make: Any, message: str) -> None:

@@ -6,12 +6,16 @@ from unskew.papers.experiment import Experiment
 from unskew.papers.records import plain
 from unskew.papers.registry import PAPERS, experiments
 
-ON_SPARK = {"dkg-11", "dkg-12"}
-"""Figures of the Storm prototype, which are to run on Spark."""
+ON_SPARK = {"dkg-11", "dkg-12", *(f"caneill-{n}" for n in (7, 8, 9, 13, 14))}
+"""Figures of Storm prototypes, which are to run on Spark."""
+
+OURS = {"caneill-drift", "caneill-flights", "caneill-planning"}
+"""Bars that the papers do not have."""
 
 COMPLETE = {
     "gedik": {"gedik-table-1", *(f"gedik-{n}" for n in range(1, 15))},
     "dkg": {"dkg-table-1", *(f"dkg-{n}" for n in range(1, 15))} - ON_SPARK,
+    "caneill": OURS | {f"caneill-{n}" for n in range(1, 15)} - ON_SPARK,
 }
 
 

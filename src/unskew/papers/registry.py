@@ -5,10 +5,10 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 
-from unskew.papers import dkg, gedik, guo, kip
+from unskew.papers import beyond, caneill, dkg, gedik, guo, kip
 from unskew.papers.experiment import Experiment, Omitted, Paper
 
-PAPERS: tuple[Paper, ...] = (gedik.PAPER, dkg.PAPER, guo.PAPER, kip.PAPER)
+PAPERS: tuple[Paper, ...] = (gedik.PAPER, dkg.PAPER, guo.PAPER, kip.PAPER, caneill.PAPER, beyond.PAPER)
 
 
 def experiments() -> dict[str, Experiment]:
