@@ -67,9 +67,9 @@ def chain() -> None:
         ),
     }
     times: dict[str, float] = {}
-    for name, build in builds.items():
+    for turn, (name, build) in enumerate([next(iter(builds.items())), *builds.items()]):  # the first warms up
         query = build(source.read(spark, 2)).start(
-            _noop, checkpoint=str(source.root / name), slots=2, trigger="availableNow"
+            _noop, checkpoint=str(source.root / f"{turn}"), slots=2, trigger="availableNow"
         )
         query.awaitTermination()
         times[name] = seconds(query.recentProgress, WARM_UP)

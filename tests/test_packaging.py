@@ -38,7 +38,7 @@ def test_the_wheel_holds_every_module_and_no_tests_or_data(wheel: zipfile.ZipFil
         PurePosixPath(file.relative_to(source).as_posix()) for file in source.rglob("*") if file.is_file()
     }
     assert packaged == {file for file in files if "__pycache__" not in file.parts}
-    assert {name.suffix for name in packaged} == {".py", ".css", ".js", ".typed"}
+    assert {name.suffix for name in packaged} == {".py", ".css", ".html", ".js", ".typed"}
     assert not any(
         re.match(r"tests?\b|test_|conftest|benchmarks\b", part) for name in packaged for part in name.parts
     )
