@@ -32,11 +32,16 @@ test-faults: $(STAMP) ## Kill, starve and damage live queries; non-zero exit if 
 	$(WITH_JAVA) $(BIN)/python -m tests.faults.faults
 
 .PHONY: lint
-lint: $(STAMP) ## Check style, format, types and the direction of imports
+lint: $(STAMP) ## Check style, format, types, the direction of imports and the docs site
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+	$(BIN)/mkdocs build --strict --quiet
+
+.PHONY: docs
+docs: $(STAMP) ## Build the docs site into build/site; a warning is an error
+	$(BIN)/mkdocs build --strict
 
 .PHONY: format
 format: $(STAMP) ## Format the code and apply safe fixes
