@@ -14,6 +14,9 @@ PYTHON ?=
 # An assignment in front of a command would hide a failure of java.sh; two statements do not.
 WITH_JAVA = JAVA_HOME="$$(scripts/java.sh)"; export JAVA_HOME;
 
+# The variable silences an advertisement for other programs.
+DOCS = NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
 .PHONY: help
 help: ## Print this list
 	@awk 'BEGIN { FS = ":.*## " } /^[a-zA-Z_-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,11 +40,11 @@ lint: $(STAMP) ## Check style, format, types, the direction of imports and the d
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
-	$(BIN)/mkdocs build --strict --quiet
+	$(DOCS) --quiet
 
 .PHONY: docs
 docs: $(STAMP) ## Build the docs site into build/site; a warning is an error
-	$(BIN)/mkdocs build --strict
+	$(DOCS)
 
 .PHONY: format
 format: $(STAMP) ## Format the code and apply safe fixes

@@ -1,4 +1,4 @@
-"""For mkdocstrings: examples in docstrings (`>>>`) become code blocks; plain Markdown would take them for quotations."""
+"""For mkdocstrings: examples in docstrings become code blocks; Markdown would take their `>>>` for quotations."""
 
 from __future__ import annotations
 

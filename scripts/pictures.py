@@ -58,7 +58,9 @@ class Picture:
         where = f'x="{x:g}" y="{y:g}" text-anchor="{anchor}"'
         self._parts.append(f'<text {where} font-size="{size}" fill="{fill}"{weight}>{escape(words)}</text>')
 
-    def line(self, ends: Iterable[float], colour: str = SOFT, *, dashes: str = "", arrow: bool = False) -> None:
+    def line(
+        self, ends: Iterable[float], colour: str = SOFT, *, dashes: str = "", arrow: bool = False
+    ) -> None:
         """A straight line from (x, y) to (x, y)."""
         x1, y1, x2, y2 = ends
         dashed = f' stroke-dasharray="{dashes}"' if dashes else ""
@@ -95,7 +97,9 @@ def flow() -> None:
         picture.bar(26 + 14 * i, 168 - height, 12, height, VERMILLION if i < 3 else BLUE)
     picture.text(47, 187, "heavy keys", size=11, fill=SOFT)
     picture.text(125, 187, "buckets", size=11, fill=SOFT)
-    for i, words in enumerate(("load of every entry", "+ the table in force", "+ N, the slots", "→ the next table")):
+    for i, words in enumerate(
+        ("load of every entry", "+ the table in force", "+ N, the slots", "→ the next table")
+    ):
         picture.text(294, 92 + 26 * i, words, size=12)
     rows = [("ann", "0"), ("bob", "1"), ("bucket 0", "2"), ("bucket 1", "1"), ("…", ""), ("bucket 4095", "3")]
     for i, (entry, slot) in enumerate(rows):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import singledispatch
 from pathlib import Path
 from typing import Any
@@ -31,9 +30,9 @@ def clicks(seed: int) -> pa.Table:
             "user": [f"user-{u}" for u in users],
             "amount": random.random(ROWS),
             "bytes": random.integers(1, 1000, ROWS),
-            "at": pa.array(1_700_000_000 + np.sort(random.integers(0, 3600, ROWS)), pa.timestamp("s", "UTC")).cast(
-                pa.timestamp("us", "UTC")
-            ),
+            "at": pa.array(
+                1_700_000_000 + np.sort(random.integers(0, 3600, ROWS)), pa.timestamp("s", "UTC")
+            ).cast(pa.timestamp("us", "UTC")),
             "page": [f"/{p}" for p in random.integers(0, 20, ROWS)],
             "region": [f"region-{r}" for r in regions],
             "hashtag": [f"#{t}" for t in regions * 10 + random.integers(0, 10, ROWS)],
@@ -81,6 +80,8 @@ def _(value: DataFrame, folder: Path) -> None:
 
 @carry_out.register
 def _(value: Operation, folder: Path) -> None:
-    read: Callable[[DataFrame, int], None] = lambda batch, _: carry_out(batch, folder)  # noqa: E731
+    def read(batch: DataFrame, number: int) -> None:
+        carry_out(batch, folder)
+
     checkpoint = str(folder / uuid4().hex)
     value.start(read, checkpoint=checkpoint, slots=2, trigger="availableNow").awaitTermination()

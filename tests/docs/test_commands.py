@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import tomllib
-from pathlib import Path
 
 import pytest
 from typer.main import get_command
@@ -18,7 +17,9 @@ ALL = [(page, words) for page in PAGES for words in commands(page)]
 def of(program: str) -> list[object]:
     """The commands of one program, each with the page it is on."""
     return [
-        pytest.param(words, id=f"{name(page)}: {' '.join(words)}") for page, words in ALL if words[0] == program
+        pytest.param(words, id=f"{name(page)}: {' '.join(words)}")
+        for page, words in ALL
+        if words[0] == program
     ]
 
 
@@ -46,7 +47,3 @@ def test_the_extras_exist(words: list[str]) -> None:
 
 def test_there_are_commands_to_check() -> None:
     assert {words[0] for _, words in ALL} == {"unskew", "make", "pip"}
-
-
-def test_no_page_is_empty() -> None:
-    assert [page for page in PAGES if not Path(page).read_text("utf-8").startswith("# ")] == []

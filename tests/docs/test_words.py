@@ -28,7 +28,7 @@ def _template(node: ast.expr) -> str:
 
 
 def test_every_error_that_is_explained_is_raised() -> None:
-    explained = re.findall(r"^\| `([^`]*…[^`]*|[^`]* [^`]*)` \|", (DOCS / "errors.md").read_text("utf-8"), re.M)
+    explained = re.findall(r"^\| `([^`]+)` \|", (DOCS / "errors.md").read_text("utf-8"), re.M)
     assert len(explained) > 30
     raised = messages()
     assert [error for error in explained if not any(error.strip("…") in one for one in raised)] == []
@@ -42,5 +42,7 @@ def test_every_public_name_is_in_the_reference() -> None:
 def test_every_planner_is_in_the_list_and_in_the_reference() -> None:
     text = (DOCS / "planners.md").read_text("utf-8")
     assert [planner for planner in unskew.planners() if f"`{planner}`" not in text] == []
-    modules = re.findall(r"^::: unskew\.core\.planners\.(\w+)$", (DOCS / "planner-reference.md").read_text(), re.M)
+    modules = re.findall(
+        r"^::: unskew\.core\.planners\.(\w+)$", (DOCS / "planner-reference.md").read_text(), re.M
+    )
     assert sorted(modules) == sorted(name.replace("-", "_") for name in unskew.planners())
