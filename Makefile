@@ -14,7 +14,7 @@ PYTHON ?=
 # An assignment in front of a command would hide a failure of java.sh; two statements do not.
 WITH_JAVA = JAVA_HOME="$$(scripts/java.sh)"; export JAVA_HOME;
 
-# The variable silences an advertisement for other programs.
+# The variable silences a notice on every build: Material for MkDocs is maintained until May 2027.
 DOCS = NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 .PHONY: help

@@ -12,11 +12,13 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 import unskew
 from unskew.streaming.starting import Operation
 
 ROWS, FILES = 3000, 3
+EPOCH, HOUR = 1_700_000_000_000_000, 3_600_000_000  # microseconds
 COLUMNS = "user string, amount double, bytes long, at timestamp, page string, region string, hashtag string"
 
 
@@ -30,9 +32,7 @@ def clicks(seed: int) -> pa.Table:
             "user": [f"user-{u}" for u in users],
             "amount": random.random(ROWS),
             "bytes": random.integers(1, 1000, ROWS),
-            "at": pa.array(
-                1_700_000_000 + np.sort(random.integers(0, 3600, ROWS)), pa.timestamp("s", "UTC")
-            ).cast(pa.timestamp("us", "UTC")),
+            "at": pa.array(EPOCH + np.sort(random.integers(0, HOUR, ROWS)), pa.timestamp("us", "UTC")),
             "page": [f"/{p}" for p in random.integers(0, 20, ROWS)],
             "region": [f"region-{r}" for r in regions],
             "hashtag": [f"#{t}" for t in regions * 10 + random.integers(0, 10, ROWS)],
@@ -42,13 +42,14 @@ def clicks(seed: int) -> pa.Table:
 
 def names(spark: SparkSession, data: Path) -> dict[str, Any]:
     """The names that the pages use without defining them."""
+    (data / "clicks").mkdir(parents=True)
     for number in range(FILES):
-        (data / "clicks").mkdir(parents=True, exist_ok=True)
         pq.write_table(clicks(number), data / "clicks" / f"{number}.parquet")
     df = spark.read.schema(COLUMNS).parquet(str(data / "clicks"))
-    users = df.select("user", "region").distinct()
+    users = df.select("user", F.col("region").alias("home")).distinct()
     live = spark.readStream.schema(COLUMNS).option("maxFilesPerTrigger", 1).parquet(str(data / "clicks"))
     return {
+        "__name__": "__main__",  # so that functions go to the workers by value
         "spark": spark,
         "unskew": unskew,
         "df": df,
