@@ -14,6 +14,9 @@ PYTHON ?=
 # An assignment in front of a command would hide a failure of java.sh; two statements do not.
 WITH_JAVA = JAVA_HOME="$$(scripts/java.sh)"; export JAVA_HOME;
 
+# The variable silences a notice on every build: Material for MkDocs is maintained until May 2027.
+DOCS = NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
 .PHONY: help
 help: ## Print this list
 	@awk 'BEGIN { FS = ":.*## " } /^[a-zA-Z_-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,11 +35,16 @@ test-faults: $(STAMP) ## Kill, starve and damage live queries; non-zero exit if 
 	$(WITH_JAVA) $(BIN)/python -m tests.faults.faults
 
 .PHONY: lint
-lint: $(STAMP) ## Check style, format, types and the direction of imports
+lint: $(STAMP) ## Check style, format, types, the direction of imports and the docs site
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+	$(DOCS) --quiet
+
+.PHONY: docs
+docs: $(STAMP) ## Build the docs site into build/site; a warning is an error
+	$(DOCS)
 
 .PHONY: format
 format: $(STAMP) ## Format the code and apply safe fixes

@@ -1,0 +1,48 @@
+"""What the docs quote from the code is in the code."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+import unskew
+from tests.docs.pages import ROOT
+
+DOCS = ROOT / "docs"
+
+
+def messages() -> list[str]:
+    """Every message that is raised, with … where a value stands in it."""
+    found = []
+    for file in (ROOT / "src").rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
+                found += [_template(argument) for argument in node.exc.args]
+    return found
+
+
+def _template(node: ast.expr) -> str:
+    if isinstance(node, ast.JoinedStr):
+        return "".join(_template(part) for part in node.values)
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else "…"
+
+
+def test_every_error_that_is_explained_is_raised() -> None:
+    explained = re.findall(r"^\| `([^`]+)` \|", (DOCS / "errors.md").read_text("utf-8"), re.M)
+    assert len(explained) > 30
+    raised = messages()
+    assert [error for error in explained if not any(error.strip("…") in one for one in raised)] == []
+
+
+def test_every_public_name_is_in_the_reference() -> None:
+    shown = re.findall(r"^::: unskew\.(\w+)$", (DOCS / "reference.md").read_text("utf-8"), re.M)
+    assert sorted(shown) == sorted(unskew.__all__)
+
+
+def test_every_planner_is_in_the_list_and_in_the_reference() -> None:
+    text = (DOCS / "planners.md").read_text("utf-8")
+    assert [planner for planner in unskew.planners() if f"`{planner}`" not in text] == []
+    modules = re.findall(
+        r"^::: unskew\.core\.planners\.(\w+)$", (DOCS / "planner-reference.md").read_text(), re.M
+    )
+    assert sorted(modules) == sorted(name.replace("-", "_") for name in unskew.planners())
