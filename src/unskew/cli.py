@@ -1,4 +1,4 @@
-"""The command line: diagnose a data set, make a plan for it, list the planners.
+"""The command line: diagnose a data set, make a plan for it, list the planners, run a job.
 
 Results go to standard output, and with --json nothing else does; progress and errors go to standard error. A
 user's mistake is one line and exit code 2.
@@ -7,23 +7,21 @@ user's mistake is one line and exit code 2.
 from __future__ import annotations
 
 import inspect
-import json
 import re
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
 import unskew
+from unskew.commands.console import Step, check_target, plain_errors, print_json, progress
+from unskew.commands.options import ConfOption, spark_settings
+from unskew.commands.run import run
 from unskew.core.diagnosis import check_cores
 from unskew.core.histogram import DEFAULT_BUCKETS
 from unskew.core.planners import NAMES, planner
@@ -41,6 +39,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_show_locals=False,
 )
+app.command()(run)
 
 
 class Format(StrEnum):
@@ -76,9 +75,6 @@ SampleOption = Annotated[
 ]
 MasterOption = Annotated[
     str, typer.Option("--master", help="Where Spark runs, as for spark-submit; sc://… for Spark Connect.")
-]
-ConfOption = Annotated[
-    list[str] | None, typer.Option("--conf", metavar="NAME=VALUE", help="A Spark setting; may be repeated.")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 
@@ -116,13 +112,13 @@ def diagnose(
     conf: ConfOption = None,
 ) -> None:
     """How skewed a key is, what that costs, and what each planner would do about it."""
-    with _plain_errors(), _progress() as step:
+    with plain_errors(), progress() as step:
         keys, part = _key(key), _sample(sample)
         check_cores(cores)
         _check_slots(slots, buckets)
         _check_source(path, table, master)
         if html is not None:
-            _check_target(html, "--html")
+            check_target(html, "--html")
         df = _data(path, table, form, master, conf, step)
 
         def judging(what: str) -> None:
@@ -139,7 +135,7 @@ def diagnose(
             step(f"writing {html}")
             page = unskew.write_report(found, html, source=table or str(path))
     if as_json:
-        _print_json(found.to_dict())
+        print_json(found.to_dict())
         return
     from unskew.report.terminal import print_diagnosis
 
@@ -180,12 +176,12 @@ def make_plan(
     conf: ConfOption = None,
 ) -> None:
     """Measure a key, make a plan for it and save it: `unskew.load` and `plan=` take it from there."""
-    with _plain_errors(), _progress() as step:
+    with plain_errors(), progress() as step:
         keys, part = _key(key), _sample(sample)
         planner(planner_name)
         if out is None:
             raise ValueError("say where the plan goes: --out FILE")
-        _check_target(out, "--out")
+        check_target(out, "--out")
         before = None if previous is None else unskew.load(previous)
         if before is not None:
             buckets = before.histogram.buckets if buckets is None else buckets
@@ -210,7 +206,7 @@ def make_plan(
     from unskew.report.terminal import plan_figures, print_plan
 
     if as_json:
-        _print_json({**plan_figures(made), "file": str(out)})
+        print_json({**plan_figures(made), "file": str(out)})
     else:
         print_plan(made, str(out), Console())
 
@@ -225,68 +221,6 @@ def planners() -> None:
     for name in NAMES:
         table.add_row(Text(name), Text(_summary(name)), Text(_paper(name)))
     Console().print(table)
-
-
-class _Step(Protocol):
-    """Tell what is being done; the detail is for terminals only."""
-
-    def __call__(self, what: str, detail: str = "") -> None: ...
-
-
-@contextmanager
-def _progress() -> Iterator[_Step]:
-    """What is being done, on standard error: a spinner in a terminal, a line a step elsewhere."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        told: list[str] = []
-
-        def tell(what: str, detail: str = "") -> None:  # noqa: ARG001
-            if what not in told[-1:]:
-                told.append(what)
-                console.print(Text(f"unskew: {inert(what)} …"), soft_wrap=True)
-
-        yield tell
-        return
-    look = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
-    with Progress(*look, console=console, transient=True) as bar:
-        task = bar.add_task("")
-        yield lambda what, detail="": bar.update(task, description=inert(what + detail))
-
-
-@contextmanager
-def _plain_errors() -> Iterator[None]:
-    """A mistake of the user's, or of Spark's, as one line on standard error and exit code 2."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        if error.name is not None and error.name.startswith("unskew"):
-            raise
-        _fail(str(error))
-    except (ValueError, OSError, RuntimeError) as error:
-        _fail(_first_line(error))
-    except Exception as error:
-        # PySpark may be missing, so its exceptions are told by where they come from
-        if type(error).__module__.partition(".")[0] not in ("pyspark", "py4j", "grpc"):
-            raise
-        _fail(_first_line(error))
-
-
-def _fail(message: str) -> NoReturn:
-    console = Console(stderr=True)
-    console.print(Text.assemble(("error", "bold red"), f": {inert(message)}"), soft_wrap=True)
-    raise typer.Exit(2)
-
-
-def _first_line(error: Exception) -> str:
-    if isinstance(error, OSError) and error.strerror:
-        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    if len(lines) > 1 and lines[0].startswith("An error occurred while calling"):
-        lines = lines[1:]  # py4j's own first line; Java's message is in the next one
-    return _JAVA_CLASS.sub("", lines[0], count=1) if lines else type(error).__name__
-
-
-_JAVA_CLASS = re.compile(r'(?:^: |Exception in thread "[^"]*" )*(?:[a-z]\w*\.)+[A-Z]\w*(?:Exception|Error): ')
 
 
 def _key(names: list[str] | None) -> list[str]:
@@ -310,23 +244,13 @@ def _check_source(path: str | None, table: str | None, master: str) -> None:
         check_path(path)
 
 
-def _check_target(path: Path, option: str) -> None:
-    """Refuse before minutes of work what could not be written after them."""
-    if path.is_dir():
-        raise ValueError(f"{option} {path}: that is a folder: name a file in it")
-    if any(parent.exists() and not parent.is_dir() for parent in path.absolute().parents):
-        raise ValueError(f"{option} {path}: a part of the path is a file, not a folder")
-    if option == "--out" and not path.absolute().parent.is_dir():
-        raise ValueError(f"{option} {path}: there is no folder {path.absolute().parent}: create it first")
-
-
 def _data(
-    path: str | None, table: str | None, form: Format | None, master: str, conf: list[str] | None, step: _Step
+    path: str | None, table: str | None, form: Format | None, master: str, conf: list[str] | None, step: Step
 ) -> DataFrame:
     from unskew.spark.reading import guess_format, read
     from unskew.spark.session import quiet_session
 
-    settings = dict(_setting(text) for text in conf or [])
+    settings = spark_settings(conf)
     chosen = None
     if path is not None:
         chosen = guess_format(path) if form is None else form.value
@@ -339,13 +263,6 @@ def _data(
     return read(spark, path, chosen)
 
 
-def _setting(text: str) -> tuple[str, str]:
-    name, sign, value = text.partition("=")
-    if not sign or not name:
-        raise ValueError(f"--conf {text}: write NAME=VALUE")
-    return name, value
-
-
 def _sample(text: str | None) -> Sample:
     if text is None:
         return None
@@ -355,10 +272,6 @@ def _sample(text: str | None) -> Sample:
         return int(text) if re.fullmatch(r"\d+", text) else float(text)
     except ValueError:
         raise ValueError(f"--sample {text}: write auto, a share such as 0.1, or a number of rows") from None
-
-
-def _print_json(figures: dict[str, Any]) -> None:
-    sys.stdout.write(json.dumps(figures, indent=2, allow_nan=False) + "\n")
 
 
 def _summary(name: str) -> str:
