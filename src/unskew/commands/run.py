@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,8 +22,6 @@ from unskew.report.labels import inert
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-    from unskew.jobs.running import Stop
 
 LOG_EVERY, SCREEN_EVERY = 10.0, 1.0
 """Seconds between two progress lines of a stream: in a log they stay, on a screen one takes the other's place."""
@@ -50,15 +48,18 @@ def run(
     """
     with plain_errors(), progress() as step:
         job = read_job(file)
-        if measure and not (check and job.mode == "batch"):
+        if measure and not (check and not job.is_stream):
             raise ValueError("--measure goes with --check of a batch job")
         settings = {**{name: str(value) for name, value in job.spark.conf.items()}, **spark_settings(conf)}
         df = _records(job, master or job.spark.master or "local[*]", settings, step)
-        code = 0
         if check:
-            _check(job, df, measure, step)
+            rows = [*outline(job), _checked(job, df, measure, step)]
         else:
-            code = (_stream if job.is_stream else _batch)(job, df, step)
+            said, code = (_stream if job.is_stream else _batch)(job, df, step)
+    if check:
+        _print_outline(f"{file} is in order", rows)
+        return
+    Console(stderr=True).print(Text(f"unskew: {inert(said)}"), soft_wrap=True)
     raise typer.Exit(code)
 
 
@@ -75,20 +76,22 @@ def _records(job: Job, master: str, settings: dict[str, str], step: Step) -> Dat
     return records(job, quiet_session(master, settings))
 
 
-def _check(job: Job, df: DataFrame, measure: bool, step: Step) -> None:
+def _checked(job: Job, df: DataFrame, measure: bool, step: Step) -> tuple[str, str]:
+    """What only Spark can tell of the job: what it puts out, or the plan that was measured."""
     from unskew.jobs.building import groups, operation
 
     step("checking the operators")
-    rows = outline(job)
     if job.is_stream:
-        rows.append(("result", operation(job, df).schema.simpleString()))
-    else:
-        grouped = groups(job, df)
-        if measure:
-            step("measuring")
-            rows.append(("measured", _planned(grouped)))
-    table = Table(box=SIMPLE_HEAD, show_header=False, title_justify="left")
-    table.title = Text(f"{inert(str(job.file))} is in order")
+        return "result", operation(job, df).schema.simpleString()
+    grouped = groups(job, df)
+    if not measure:
+        return "columns", df.schema.simpleString()
+    step("measuring")
+    return "measured", _planned(grouped)
+
+
+def _print_outline(title: str, rows: Sequence[tuple[str, str]]) -> None:
+    table = Table(box=SIMPLE_HEAD, show_header=False, title=Text(inert(title)), title_justify="left")
     table.add_column(style="dim")
     table.add_column(overflow="fold")
     for name, what in rows:
@@ -96,7 +99,7 @@ def _check(job: Job, df: DataFrame, measure: bool, step: Step) -> None:
     Console().print(table)
 
 
-def _stream(job: Job, df: DataFrame, step: Step) -> int:
+def _stream(job: Job, df: DataFrame, step: Step) -> tuple[str, int]:
     from unskew.jobs.building import operation, start
     from unskew.jobs.running import follow, stop_signals
 
@@ -105,11 +108,10 @@ def _stream(job: Job, df: DataFrame, step: Step) -> int:
         step("starting the query")
         every = SCREEN_EVERY if sys.stderr.isatty() else LOG_EVERY
         known = follow(start(job, ready), len(job.operator), stop, step, every)
-    step(f"{_ended(stop)}, {'; then '.join(map(str, known))}")
-    return stop.exit_code
+    return f"{stop}, {known}", stop.exit_code
 
 
-def _batch(job: Job, df: DataFrame, step: Step) -> int:
+def _batch(job: Job, df: DataFrame, step: Step) -> tuple[str, int]:
     from unskew.jobs.building import groups, result
     from unskew.jobs.ends import write
     from unskew.jobs.running import finish, stop_signals
@@ -123,15 +125,10 @@ def _batch(job: Job, df: DataFrame, step: Step) -> int:
         write(job, made)
 
     with stop_signals() as stop:
-        finish(work, df.sparkSession.interruptAll, stop)
-    planned = f", {_planned(grouped)}" if job.operator[0].apply and stop.signal is None else ""
-    step(f"{_ended(stop)}{planned}")
-    return stop.exit_code
+        finished = finish(work, df.sparkSession.interruptAll, stop)
+    planned = f", {_planned(grouped)}" if finished and job.operator[0].apply is not None else ""
+    return f"{stop}{planned}", stop.exit_code
 
 
 def _planned(grouped: Any) -> str:
     return "hashing is as good as any table" if grouped.plan is None else repr(grouped.plan)
-
-
-def _ended(stop: Stop) -> str:
-    return "done" if stop.signal is None else f"stopped by {signal.Signals(stop.signal).name}"

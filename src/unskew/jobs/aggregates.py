@@ -47,7 +47,7 @@ def aggregates(value: Any, place: Place) -> tuple[Kept, ...]:
     given = table(value, place)
     if not given:
         raise place.wrong("name at least one aggregate, like n = 'count'")
-    return tuple(_kept(name, one, Place(place.inside, name, place.mode)) for name, one in given.items())
+    return tuple(_kept(name, one, place.within(name)) for name, one in given.items())
 
 
 def _kept(name: str, value: Any, place: Place) -> Kept:
@@ -66,7 +66,7 @@ def _kept(name: str, value: Any, place: Place) -> Kept:
         hint = next(filter(None, (meant(one, OPTIONS) for one in strange)), "")
         raise place.wrong(f"name one aggregate: {hint}choose one of {', '.join(OPTIONS)}")
     function = functions[0]
-    inside = {one: Place(place.inside, one, place.mode) for one in given}
+    inside = {one: place.within(one) for one in given}
     if place.mode == "batch" and function == "top_k":
         raise inside[function].wrong("this is for mode = 'stream' only: leave it out")
     options = OPTIONS[function]

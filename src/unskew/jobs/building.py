@@ -35,8 +35,8 @@ def operation(job: Job, events: DataFrame) -> Operation:
 def start(job: Job, ready: Operation) -> LiveQuery:
     """Start a stream."""
     plan = job.plan
-    sink = sink_of(job)
-    with naming(job, "plan"):
+    sink, saved = sink_of(job), _saved(job)
+    with naming(job):
         return ready.start(
             sink,
             checkpoint=job.path(str(job.checkpoint)),
@@ -46,7 +46,7 @@ def start(job: Job, ready: Operation) -> LiveQuery:
             policy=job.policy,
             budget=job.budget,
             scaling=job.scaling,
-            plan=_saved(job),
+            plan=saved,
             buckets=plan.buckets,
             trigger=job.trigger,
             name=job.name,

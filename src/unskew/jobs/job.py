@@ -20,7 +20,6 @@ from unskew.jobs.settings import (
     Mode,
     Place,
     a,
-    at,
     check_names,
     figures,
     flag,
@@ -46,7 +45,7 @@ SCALINGS: dict[str, type[LoadRange | Utilisation]] = {"load-range": LoadRange, "
 def policy(value: Any, place: Place) -> Policy | None:
     """When to switch; None for a fixed table."""
     found = figures(Policy, "fixed")(value, place)
-    fixed = flag(value.get("fixed", False), Place(place.inside, "fixed", place.mode))
+    fixed = flag(value.get("fixed", False), place.within("fixed"))
     if fixed and len(value) > 1:
         raise place.wrong("a table that is fixed needs no other setting: leave fixed or the others out")
     return None if fixed else found
@@ -55,11 +54,10 @@ def policy(value: Any, place: Place) -> Policy | None:
 def scaling(value: Any, place: Place) -> Scaling:
     """The rule for the number of slots."""
     if "rule" not in table(value, place):
-        check_names(
-            value, ["rule", *(one.name for rule in SCALINGS.values() for one in fields(rule))], place.inside
-        )
-        raise ValueError(f"{at(place.inside, 'rule')}: this setting is missing: name {' or '.join(SCALINGS)}")
-    rule = one_of(*SCALINGS)(value["rule"], Place(place.inside, "rule", place.mode))
+        known = ["rule", *(one.name for rule in SCALINGS.values() for one in fields(rule))]
+        check_names(value, known, place.inside)
+        raise place.within("rule").wrong(f"this setting is missing: name {' or '.join(SCALINGS)}")
+    rule = one_of(*SCALINGS)(value["rule"], place.within("rule"))
     return figures(SCALINGS[rule], "rule")(value, place)
 
 

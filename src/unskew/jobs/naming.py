@@ -9,11 +9,12 @@ from unskew.jobs.job import Job
 
 
 @contextmanager
-def naming(job: Job, table: str) -> Iterator[None]:
-    """Put the job file and the table in front of what is said in here."""
+def naming(job: Job, table: str = "") -> Iterator[None]:
+    """Put the job file, and the table if it is known, in front of what is said in here."""
     from pyspark.errors import PySparkException
 
     try:
         yield
     except (ValueError, PySparkException) as error:
-        raise ValueError(f"{job.file}: [{table}] {str(error).strip().splitlines()[0]}") from error
+        where = f"{job.file}: [{table}]" if table else f"{job.file}:"
+        raise ValueError(f"{where} {str(error).strip().splitlines()[0]}") from error

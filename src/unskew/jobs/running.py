@@ -32,6 +32,9 @@ class Stop:
         """0, or what shells say of a process that a signal ended: 130 for SIGINT, 143 for SIGTERM."""
         return 0 if self.signal is None else 128 + self.signal
 
+    def __str__(self) -> str:
+        return "done" if self.signal is None else f"stopped by {signal.Signals(self.signal).name}"
+
     def __call__(self, number: int, _frame: FrameType | None) -> None:
         """The handler of the signal. It only takes a note: a call to the JVM cannot be left half-way."""
         self.signal = number
@@ -49,21 +52,19 @@ def stop_signals() -> Iterator[Stop]:
             signal.signal(number, handler)
 
 
-def follow(
-    query: LiveQuery, operators: int, stop: Stop, tell: Callable[[str], None], every: float
-) -> list[Progress]:
-    """Wait for a stream to end, or end it when asked to, and tell every few seconds how it goes."""
+def follow(query: LiveQuery, operators: int, stop: Stop, tell: Callable[[str], None], every: float) -> str:
+    """Wait for a stream to end, or end it when asked to; tells how it goes `every` few seconds, returns how it went."""
     known = [Progress(time.time())] * operators
     told = time.monotonic()
     try:
         while not query.awaitTermination(LOOK) and stop.signal is None:
             if time.monotonic() - told >= every:
                 known = _read(query, known)
-                tell("; then ".join(map(str, known)))
+                tell(_line(known))
                 told = time.monotonic()
     finally:
         query.stop()
-    return _read(query, known)
+    return _line(_read(query, known))
 
 
 def finish(work: Callable[[], Any], cancel: Callable[[], Any], stop: Stop) -> bool:
@@ -85,3 +86,7 @@ def finish(work: Callable[[], Any], cancel: Callable[[], Any], stop: Stop) -> bo
 
 def _read(query: LiveQuery, known: list[Progress]) -> list[Progress]:
     return [one.after(query.journal(i, since=one.next_batch)) for i, one in enumerate(known)]
+
+
+def _line(known: list[Progress]) -> str:
+    return "; then ".join(map(str, known))

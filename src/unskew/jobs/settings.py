@@ -33,6 +33,10 @@ class Place:
         """The name of the table that is this setting's value."""
         return f"{self.table}.{self.setting}" if self.table else self.setting
 
+    def within(self, name: str) -> Place:
+        """A setting of that table."""
+        return Place(self.inside, name, self.mode)
+
     def __str__(self) -> str:
         return at(self.table, self.setting)
 
@@ -168,9 +172,7 @@ def plain_values(value: Any, place: Place) -> dict[str, str | int | float | bool
     """A table of text, numbers, true and false, with any names."""
     for name, one in table(value, place).items():
         if not isinstance(one, str | int | float):
-            raise Place(place.inside, name, place.mode).wrong(
-                f"write text, a number, true or false, not {one!r}"
-            )
+            raise place.within(name).wrong(f"write text, a number, true or false, not {one!r}")
     return dict(value)
 
 
@@ -206,11 +208,7 @@ def figures(cls: type[T], beside: str | None = None) -> Callable[[Any, Place], T
         given = table(value, place)
         known = [*([beside] if beside else []), *(one.name for one in fields(cls))]  # type: ignore[arg-type]
         check_names(given, known, place.inside)
-        numbers = {
-            name: number(one, Place(place.inside, name, place.mode))
-            for name, one in given.items()
-            if name != beside
-        }
+        numbers = {name: number(one, place.within(name)) for name, one in given.items() if name != beside}
         return _made(cls, numbers, place.inside)
 
     return read
