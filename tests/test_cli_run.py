@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -69,6 +70,12 @@ planner = "keel"
 """
 SCORES = """
 import pandas as pd
+
+def fail(rows):
+    raise ValueError("this row is bad")
+
+def fail_each(key, rows, state):
+    raise ValueError("this row is bad")
 
 def score(rows):
     return pd.DataFrame({"user": rows["user"].iloc[:1], "score": [rows["amount"].sum()]})
@@ -189,6 +196,17 @@ def test_mistakes_are_one_line_that_names_the_file(
     assert said in lines[0]
 
 
+def test_what_a_function_raises_is_told(folder: Path) -> None:
+    batch, stream = folder / "batch.toml", folder / "stream.toml"
+    batch.write_text(BATCH.replace(":score", ":fail"))
+    failing = 'update_each = "scores_of_a_job:fail_each"\noutput = "user string"\nstate = "n long"'
+    stream.write_text(re.sub("aggregates = .*", failing, STREAM))
+    for job in (batch, stream):
+        told = run(job)
+        assert told.exit_code == 2, told.output
+        assert "this row is bad" in told.stderr.splitlines()[-1]
+
+
 def test_only_a_batch_job_can_be_measured(folder: Path) -> None:
     assert (
         "--measure goes with --check of a batch job"
@@ -202,7 +220,7 @@ def test_sigterm_stops_a_stream_and_it_goes_on(tmp_path: Path) -> None:
     seen = 0
     for number in (signal.SIGTERM, signal.SIGINT):
         with subprocess.Popen(command, env=os.environ, stderr=subprocess.PIPE, text=True) as process:
-            _wait_for_batch(process, tmp_path, seen)
+            _wait_for_batch(process, tmp_path, seen + 1)  # then the one before is in the journal
             process.send_signal(number)
             _, said = process.communicate(timeout=120)
         assert process.returncode == 128 + number, said

@@ -101,10 +101,11 @@ def _print_outline(title: str, rows: Sequence[tuple[str, str]]) -> None:
 
 def _stream(job: Job, df: DataFrame, step: Step) -> tuple[str, int]:
     from unskew.jobs.building import operation, start
+    from unskew.jobs.naming import plain_failures
     from unskew.jobs.running import follow, stop_signals
 
     ready = operation(job, df)
-    with stop_signals() as stop:
+    with stop_signals() as stop, plain_failures():
         step("starting the query")
         every = SCREEN_EVERY if sys.stderr.isatty() else LOG_EVERY
         known = follow(start(job, ready), len(job.operator), stop, step, every)
@@ -114,6 +115,7 @@ def _stream(job: Job, df: DataFrame, step: Step) -> tuple[str, int]:
 def _batch(job: Job, df: DataFrame, step: Step) -> tuple[str, int]:
     from unskew.jobs.building import groups, result
     from unskew.jobs.ends import write
+    from unskew.jobs.naming import plain_failures
     from unskew.jobs.running import finish, stop_signals
 
     grouped = groups(job, df)
@@ -124,7 +126,7 @@ def _batch(job: Job, df: DataFrame, step: Step) -> tuple[str, int]:
         step("running")
         write(job, made)
 
-    with stop_signals() as stop:
+    with stop_signals() as stop, plain_failures():
         finished = finish(work, df.sparkSession.interruptAll, stop)
     planned = f", {_planned(grouped)}" if finished and job.operator[0].apply is not None else ""
     return f"{stop}{planned}", stop.exit_code

@@ -60,24 +60,34 @@ def _kept(name: str, value: Any, place: Place) -> Kept:
             f"write 'count', or {{ {function} = '…' }} with the name of a column"
         )
     given = table(value, place)
-    functions = [one for one in given if one in OPTIONS]
-    if len(functions) != 1:
-        strange = [one for one in given if one not in OPTIONS]
-        hint = next(filter(None, (meant(one, OPTIONS) for one in strange)), "")
+    function = _function(given, place)
+    column = text(given[function], place.within(function))
+    return Kept(name, function, column, _options(function, given, place))
+
+
+def _function(given: Mapping[str, Any], place: Place) -> str:
+    """The one aggregate that is named."""
+    named = [one for one in given if one in OPTIONS]
+    if len(named) != 1:
+        hints = (meant(one, OPTIONS) for one in given if one not in OPTIONS)
+        hint = next(filter(None, hints), "")
         raise place.wrong(f"name one aggregate: {hint}choose one of {', '.join(OPTIONS)}")
-    function = functions[0]
-    inside = {one: place.within(one) for one in given}
-    if place.mode == "batch" and function == "top_k":
-        raise inside[function].wrong("this is for mode = 'stream' only: leave it out")
-    options = OPTIONS[function]
-    for one in given:
-        if one not in options and one != function:
-            takes = f"it takes {', '.join(options)}" if options else "it takes a column and nothing else"
-            raise inside[one].wrong(f"{function} has no such option: {meant(one, options)}{takes}")
-    if "by" in options and "by" not in given:
+    if place.mode == "batch" and named[0] == "top_k":
+        raise place.within("top_k").wrong("this is for mode = 'stream' only: leave it out")
+    return named[0]
+
+
+def _options(function: str, given: Mapping[str, Any], place: Place) -> dict[str, Any]:
+    """What it takes besides its column."""
+    known = OPTIONS[function]
+    options = {one: value for one, value in given.items() if one != function}
+    for one in options:
+        if one not in known:
+            takes = f"it takes {', '.join(known)}" if known else "it takes a column and nothing else"
+            raise place.within(one).wrong(f"{function} has no such option: {meant(one, known)}{takes}")
+    if "by" in known and "by" not in options:
         raise place.wrong(f"{function} needs by, the column that says which record is {function}")
-    read = {one: options[one](given[one], inside[one]) for one in given if one != function}
-    return Kept(name, function, text(given[function], inside[function]), read)
+    return {one: known[one](value, place.within(one)) for one, value in options.items()}
 
 
 def for_stream(kept: Kept) -> Aggregate:
