@@ -1,4 +1,4 @@
-"""The command line: diagnose data or an event log, plan, list planners, watch, reproduce the papers, check the machine.
+"""The command line: diagnose, plan, run a job, watch it, list planners, reproduce the papers, check the machine.
 
 Results go to standard output, and with --json nothing else does; progress and errors go to standard error. A
 user's mistake is one line and exit code 2.
@@ -23,6 +23,8 @@ from unskew.commands.bench import bench
 from unskew.commands.console import Step, check_target, plain_errors, print_json, progress
 from unskew.commands.doctor import doctor
 from unskew.commands.event_log import check_alone, diagnose_event_log
+from unskew.commands.options import ConfOption, spark_settings
+from unskew.commands.run import run
 from unskew.commands.watch import watch
 from unskew.core.diagnosis import check_cores
 from unskew.core.histogram import DEFAULT_BUCKETS
@@ -43,6 +45,7 @@ app = typer.Typer(
 )
 app.command()(doctor)
 app.add_typer(bench, name="bench")
+app.command()(run)
 
 
 class Format(StrEnum):
@@ -78,9 +81,6 @@ SampleOption = Annotated[
 ]
 MasterOption = Annotated[
     str, typer.Option("--master", help="Where Spark runs, as for spark-submit; sc://… for Spark Connect.")
-]
-ConfOption = Annotated[
-    list[str] | None, typer.Option("--conf", metavar="NAME=VALUE", help="A Spark setting; may be repeated.")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 
@@ -284,7 +284,7 @@ def _data(
     from unskew.spark.reading import guess_format, read
     from unskew.spark.session import quiet_session
 
-    settings = dict(_setting(text) for text in conf or [])
+    settings = spark_settings(conf)
     chosen = None
     if path is not None:
         chosen = guess_format(path) if form is None else form.value
@@ -295,13 +295,6 @@ def _data(
         return spark.table(table)
     assert path is not None  # _check_source has seen to it
     return read(spark, path, chosen)
-
-
-def _setting(text: str) -> tuple[str, str]:
-    name, sign, value = text.partition("=")
-    if not sign or not name:
-        raise ValueError(f"--conf {text}: write NAME=VALUE")
-    return name, value
 
 
 def _sample(text: str | None) -> Sample:

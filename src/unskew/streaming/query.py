@@ -35,12 +35,12 @@ class LiveQuery:
         for ledger in self._ledgers:
             ledger.write_wish(slots)
 
-    def journal(self, operator: int = 0) -> list[dict[str, Any]]:
-        """One line a batch: loads, imbalance, bound, moves, times, and what was decided and why.
+    def journal(self, operator: int = 0, *, since: int = 0) -> list[dict[str, Any]]:
+        """One line a batch, from batch `since` on: loads, imbalance, bound, moves, times, what was decided and why.
 
         Of operators in a row each has a journal; the first is 0.
         """
-        return self._ledgers[operator].lines()
+        return self._ledgers[operator].lines(since)
 
     def stop(self) -> None:
         """Stop the query; it can be started again from its checkpoint."""
