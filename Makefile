@@ -62,6 +62,7 @@ bench-stream: $(STAMP) ## Measure the live operator against Spark's own stateful
 bench-papers: $(STAMP) ## Reproduce the figures of the papers, or go on where that stopped; writes a page (hours)
 	$(WITH_JAVA) $(BIN)/unskew bench run
 	$(BIN)/unskew bench report
+	$(BIN)/python -m unskew.papers.beyond.pages
 
 .PHONY: venv
 venv: $(STAMP) ## Create or refresh .venv
