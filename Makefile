@@ -74,6 +74,7 @@ bench-locality: $(STAMP) ## Measure operators in a row on several hosts (root; l
 bench-papers: $(STAMP) ## Reproduce the figures of the papers, or go on where that stopped; writes a page (hours)
 	$(WITH_JAVA) $(BIN)/unskew bench run
 	$(BIN)/unskew bench report
+	$(BIN)/python -m unskew.papers.beyond.pages
 
 .PHONY: venv
 venv: $(STAMP) ## Create or refresh .venv

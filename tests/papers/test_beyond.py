@@ -58,7 +58,7 @@ def test_a_population_adds_up_however_few_of_its_keys_are_drawn(exponent: float)
 
 
 def test_a_page_keeps_its_prose_and_gets_the_figures(tmp_path: Path) -> None:
-    sizes = {"sizes": [(50, 500), (100, 500)], "servers": [5], "keys": 10**6, "records": 10**6}
+    sizes = {"sizes": [(50, 500, 20), (100, 500, 20)], "servers": [5], "keys": 10**6, "records": 10**6}
     small = replace(SCALE, parameters={**SCALE.parameters, **sizes})
     page = tmp_path / "scale.md"
     page.write_text("before\n<!-- figures -->\nold\n<!-- end -->\nafter\n")

@@ -60,14 +60,14 @@ def standings(record: Record) -> list[str]:
 def sizes(record: Record) -> list[str]:
     """Plans by slots and heavy keys, then matching, then where one key bounds a job."""
     lines = [
-        "| slots | heavy keys | first plan | next plan | table | as an expression | fullest slot / bound "
+        "| slots | heavy keys | buckets | first plan | next plan | table | as an expression | fullest slot / bound "
         "| state moved | a node of 1000 | handoff files |",
-        "|---|---|---|---|---|---|---|---|---|---|",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     times = zip(seconds(record, "first"), seconds(record, "next"), strict=True)
     for plan, (first, following) in zip(record.results["plans"], times, strict=True):
         lines.append(
-            f"| {plan['slots']:,} | {plan['heavy']:,} | {first:.2f} s | {following:.2f} s "
+            f"| {plan['slots']:,} | {plan['heavy']:,} | {plan['buckets']:,} | {first:.2f} s | {following:.2f} s "
             f"| {plan['bytes'] / 1e6:.1f} MB | {plan['expression'] / 1e6:.1f} MB "
             f"| {plan['stale']:.3f}, then {plan['fit']:.3f} | {plan['moved']:.3%} "
             f"| {plan['traffic'] / NODES / 1e6:.2f} MB | {plan['handoffs']:,} |"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,12 +14,14 @@ from unskew.core.loads import lower_bound, migration, slot_loads
 from unskew.core.matching import best_matching
 from unskew.core.planning import make_table
 from unskew.papers.drawing import styles
-from unskew.papers.experiment import Experiment, Fact, Record, Run, Timed, shape
+from unskew.papers.experiment import Experiment, Fact, Record, Run, Timed, number, shape
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-BUCKETS_A_SLOT = 20
+FEW, MANY = 20, 100
+"""Buckets a slot: what unskew advises, and what KIP has."""
+
 GROUP = 5  # neighbours in rank that trade their frequencies between two windows
 STATE_BYTES = 100
 """Of a key: a count, a sum and the key itself, as Arrow and RocksDB keep them."""
@@ -86,15 +88,17 @@ def grow(run: Run) -> dict[str, Any]:
     """Plans for every number of slots and heavy keys; new numbers for servers; where one key bounds the job."""
     given = dict(run.parameters)
     sizes, servers = given.pop("sizes"), given.pop("servers")
-    points: list[dict[str, Any]] = [{"slots": slots, "heavy": heavy, **given} for slots, heavy in sizes]
+    points: list[dict[str, Any]] = [
+        {"slots": slots, "heavy": heavy, "each": each, **given} for slots, heavy, each in sizes
+    ]
     plans = run.each(points, lambda **point: _planned(run.seed, **point))
     run.each([{"servers": count} for count in servers], lambda servers: _matched(run.seed, servers))
     bounds = {f"{z:g}": 1.0 / Population(given["keys"], z, 1, 1).heaviest for z in (0.5, 0.8, 1.0, 1.2)}
     return {"plans": plans, "one key bounds from": bounds}
 
 
-def _planned(seed: int, slots: int, heavy: int, keys: int, exponent: float, records: int) -> Timed:
-    buckets = 1 << int(np.ceil(np.log2(slots * BUCKETS_A_SLOT)))
+def _planned(seed: int, slots: int, heavy: int, each: int, keys: int, exponent: float, records: int) -> Timed:
+    buckets = 1 << int(np.ceil(np.log2(slots * each)))
     before, after = Population(keys, exponent, heavy, records).windows(buckets, seed)
     # every heavy key gets its row, however light it is beside a slot
     options: Mapping[str, Any] = {"grain": 1e-12, "rows": 2 * heavy}
@@ -115,6 +119,7 @@ def _planned(seed: int, slots: int, heavy: int, keys: int, exponent: float, reco
     figures = {
         "slots": slots,
         "heavy": heavy,
+        "each": each,
         "rows": len(following.hashes),
         "buckets": buckets,
         "bytes": len(data),
@@ -156,12 +161,15 @@ def _even(record: Record) -> Fact:
     return Fact(worst["fit"] <= 1.05, f"at most {worst['fit']:.3f} × the bound, at {worst['slots']:,} slots")
 
 
-def _little_moves(record: Record) -> Fact:
-    most = max(record.results["plans"], key=lambda plan: plan["moved"])
-    said = (
-        f"at most {most['moved']:.2%} of the state, {most['traffic'] / NODES / 1e6:.1f} MB a node of {NODES}"
-    )
-    return Fact(most["moved"] <= 0.05, said)
+def _moves_little(each: int) -> Callable[[Record], Fact]:
+    def check(record: Record) -> Fact:
+        plans = (plan for plan in record.results["plans"] if plan["each"] == each)
+        most = max(plans, key=lambda plan: float(plan["moved"]))
+        megabytes = most["traffic"] / NODES / 1e6
+        said = f"at most {most['moved']:.3%} of the state, {megabytes:.1f} MB a node of {NODES}"
+        return Fact(most["moved"] <= 0.05, f"{said}, at {most['slots']:,} slots")
+
+    return check
 
 
 def draw(record: Record, figure: Figure) -> None:
@@ -182,25 +190,42 @@ def draw(record: Record, figure: Figure) -> None:
         axes.legend(fontsize=7)
 
 
-def _sizes(slots: Sequence[int], heavy: Sequence[int]) -> list[tuple[int, int]]:
-    return [(s, h) for s in slots for h in heavy]
-
+WHY_MOVES = (
+    "light keys fill buckets evenly, so a slot of about 26 buckets has 26 or 27 of them: steps of 4 % where 1 % is "
+    "wanted. Single moves do not reach it, a plan from scratch comes a little nearer, and keel takes that. Tried at "
+    "10 000 slots and 100 000 heavy keys: with target=0.05 nothing moves, with budget=0.02 0.6 % of the state for a "
+    "balance within 2.4 %, and with four times as many buckets 0.001 % for the 1 % wanted."
+)
 
 SCALE = Experiment(
     name="scale",
     title="10⁹ keys on up to 10⁵ slots, by simulation",
     parameters={
-        "sizes": _sizes((1000, 10_000, 100_000), (10_000, 100_000, 1_000_000)),
+        "sizes": (
+            (1000, 10_000, FEW),
+            (1000, 1_000_000, FEW),
+            (1000, 1_000_000, MANY),
+            (10_000, 100_000, FEW),
+            (10_000, 100_000, MANY),
+            (10_000, 1_000_000, MANY),
+            (100_000, 1_000_000, FEW),
+        ),
         "servers": (100, 300, 1000),
         "keys": 10**9,
         "exponent": 0.5,
         "records": 10**9,
     },
-    quick={"sizes": _sizes((1000, 10_000), (10_000, 100_000)), "servers": (100,)},
+    quick={
+        "sizes": ((1000, 10_000, FEW), (1000, 100_000, FEW), (10_000, 100_000, FEW), (10_000, 100_000, MANY)),
+        "servers": (100, 300),
+    },
     compute=grow,
     claims=(
         shape("keel balances within 5 % of the bound", _even),
-        shape("a reconfiguration moves at most 5 % of the state", _little_moves),
+        shape(
+            "a reconfiguration moves at most 5 % of the state with 100 buckets a slot", _moves_little(MANY)
+        ),
+        number("and with 20 buckets a slot", _moves_little(FEW), why=WHY_MOVES),
     ),
     draw=draw,
     setting=(

@@ -57,8 +57,9 @@ def draw(record: Record, figure: Figure) -> None:
 
 
 WHY_DOUBLED = (
-    "a thousandth of the authors' pairs are many more than a thousandth of ours, and what counts is the share of the "
-    "records that these pairs stand for: with Zipf exponents of 0.9 and 0.7 the most frequent pairs have too few."
+    "the most frequent 0.1 % of the pairs stand for 13 % of the records here (15 % in the full set), and where all of "
+    "these stay and the others go by hash, that makes 28 %: doubling takes 20 %. The share is one of skew and of size, "
+    "and the paper prints neither."
 )
 
 EDGES = Experiment(

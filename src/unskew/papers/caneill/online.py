@@ -101,7 +101,8 @@ def draw(record: Record, figure: Figure) -> None:
 
 WHY_OFFLINE = (
     "new hashtags come in at the frequency of those they replace, and what is not in the table is hashed, which is "
-    "fairly even; in the authors' data correlated keys peak together, which the generator does not imitate."
+    "fairly even. The paper blames correlated keys that peak together; the generator has no such peaks, and it was not "
+    "tried whether they would explain the difference."
 )
 WHY_HASH = (
     "the less even of the two operators is shown, which is the regions: the paper does not say which one its 12 % are "
