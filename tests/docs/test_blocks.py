@@ -14,7 +14,7 @@ from tests.docs.given import carry_out, names
 from tests.docs.pages import PAGES, Block, blocks, name
 from tests.spark.conftest import make_session
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 WITH_PYTHON = [page for page in PAGES if any(block.language == "python" for block in blocks(page))]
 

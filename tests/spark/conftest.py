@@ -6,12 +6,15 @@ import os
 import sys
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tests.spark.frames import Frames, keyed
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="session")
@@ -36,6 +39,8 @@ def doomed(frames: Frames) -> DataFrame:
 def make_session() -> SparkSession:
     """A local Spark of two cores whose workers run this Python."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
+    # workers import the examples, also those of a Connect server, which does not know where the tests run
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     remote = bool(os.environ.get("UNSKEW_TEST_REMOTE"))
     builder = SparkSession.builder
     builder = builder.remote("local[2]") if remote else builder.master("local[2]")
