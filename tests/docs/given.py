@@ -60,12 +60,27 @@ def names(spark: SparkSession, data: Path) -> dict[str, Any]:
         "posts": live,
         "score": score,
         "schema": "user string, score double",
+        "rank": rank,
+        "ranked": "region string, hashtag string, score double",
+        "total": total,
+        "totals": "hashtag string, total double",
     }
 
 
 def score(rows: pd.DataFrame) -> pd.DataFrame:
     """A function for `applyInPandas`."""
     return pd.DataFrame({"user": rows["user"].head(1), "score": rows["amount"].mean()})
+
+
+def rank(rows: pd.DataFrame) -> pd.DataFrame:
+    """A function for the first of two operators."""
+    scores = rows.groupby(["region", "hashtag"], as_index=False)["amount"].sum()
+    return scores.rename(columns={"amount": "score"})
+
+
+def total(rows: pd.DataFrame) -> pd.DataFrame:
+    """A function for the second of two operators."""
+    return pd.DataFrame({"hashtag": rows["hashtag"].head(1), "total": rows["score"].sum()})
 
 
 @singledispatch
