@@ -70,6 +70,13 @@ planner = "keel"
 SCORES = """
 import pandas as pd
 
+def same(rows):
+    return rows
+
+def number(key, rows, state):
+    n = (state or {"n": 0})["n"] + len(rows)
+    return rows.assign(n=n)[["user", "amount", "n"]], {"n": n}
+
 def fail(rows):
     raise ValueError("this row is bad")
 
@@ -149,6 +156,32 @@ def test_a_batch_job_calls_the_function_beside_it(folder: Path) -> None:
     for amount, user in enumerate(USERS):
         totals[user] += amount
     assert {row["user"]: row["score"] for row in pq.read_table(folder / "out").to_pylist()} == totals
+
+
+def test_a_stream_of_operators_in_a_row(folder: Path) -> None:
+    job = folder / "stream.toml"
+    first = 'update_each = "scores_of_a_job:number"\noutput = "user string, amount long, n long"\nstate = "n long"'
+    last = '[[operator]]\nkey = "amount"\naggregates = { most = { max = "n" } }'
+    chained = STREAM.replace("[operator]", "[[operator]]")
+    job.write_text(re.sub("aggregates = .*", f"{first}\n{last}", chained))
+    done = run(job)
+    assert done.exit_code == 0, done.output
+    state = unskew.state(str(folder / "checkpoint"), operator=1).collect()
+    assert {row["amount"] for row in state} == set(range(len(USERS)))
+    assert max(row["most"] for row in state) == Counter(USERS)["ann"]
+
+
+def test_a_batch_job_of_operators_in_a_row(folder: Path) -> None:
+    job = folder / "batch.toml"
+    first = 'apply = "scores_of_a_job:same"\noutput = "user string, amount int"'
+    last = '[[operator]]\nkey = "amount"\naggregates = { user = { first = "user", by = "user" } }'
+    chained = BATCH.replace("[operator]", "[[operator]]").replace('planner = "keel"', "")
+    job.write_text(re.sub("apply = .*\noutput = .*", f"{first}\n{last}", chained))
+    done = run(job)
+    assert done.exit_code == 0, done.output
+    assert {r["amount"]: r["user"] for r in pq.read_table(folder / "out").to_pylist()} == dict(
+        enumerate(USERS)
+    )
 
 
 def test_a_check_tells_what_would_run_and_runs_nothing(folder: Path) -> None:
