@@ -148,11 +148,12 @@ WEEKS = Experiment(
     ),
     draw=draw,
     setting=(
-        "The Twitter data is not public. Weeks are generated (`drifting_pairs`), and how much changes between them is "
-        "fitted to three printed figures: 75 %, 49 % and 40 %. These three therefore show that one drift explains "
-        "them all, not more. The skew of the keys is fitted, too, to the 12 % by which hashing overloads its fullest "
-        "server. Imbalance is of the less even operator, in the week that follows the plan. Beyond the paper: an oracle that plans each week with itself, and ours, where "
-        "statistics fade by half a week instead of being reset and movement has a price."
+        "The Twitter data is not public. Weeks are generated (`drifting_pairs`), and how much changes between them "
+        "is fitted to three printed figures: 75 %, 49 % and 40 %. These three therefore show that one drift "
+        "explains them all, not more. The skew of the keys is fitted, too, to the 12 % by which hashing overloads "
+        "its fullest server. Imbalance is of the less even operator, in the week that follows the plan. Beyond the "
+        "paper: an oracle that plans each week with itself, and ours, where statistics fade by half a week instead "
+        "of being reset and movement has a price."
     ),
     size=(9.0, 3.6),
 )
