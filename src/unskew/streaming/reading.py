@@ -52,7 +52,7 @@ def state(checkpoint: str, spark: SparkSession | None = None, operator: int = 0)
     commits = [int(name) for name in ledger.spark.names("commits") if name.isdigit()]
     view = _View.of(about)
     if not commits:
-        return spark.createDataFrame(view.schema.empty_table())
+        return spark.createDataFrame([], from_arrow_schema(view.schema))
     turn = ledger.turn(max(commits) + 1)
 
     def of(name: str) -> DataFrame:

@@ -58,6 +58,7 @@ class Memory:
     def __call__(self, df: DataFrame, batch: int) -> None:
         """Put the batch's rows in the place of those it had before."""
         import pyarrow as pa
+        from pyspark.sql import functions as F
 
         spark = df.sparkSession
         rows = df.toArrow()
@@ -67,7 +68,8 @@ class Memory:
             before = spark.table(view).toArrow()
             kept = before.filter(pa.compute.not_equal(before["batch"], batch))
             rows = pa.concat_tables([kept, rows.cast(before.schema)])
-        spark.createDataFrame(rows).createOrReplaceGlobalTempView(self.name)
+        schema = df.withColumn("batch", F.lit(batch).cast("long")).schema  # of no rows Connect infers none
+        spark.createDataFrame(rows, schema).createOrReplaceGlobalTempView(self.name)
 
 
 @dataclass(frozen=True)
