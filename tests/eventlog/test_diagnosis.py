@@ -26,7 +26,6 @@ def test_what_even_tasks_would_save(tmp_path: Path) -> None:
     assert worst.stage.length == 9.0
     assert worst.saved == found.saved == 6.0  # twelve seconds of work on four cores
     assert worst.cause is Cause.DATA
-    assert worst.over_mean == 3.0
     assert found.saved_by_unskew == 0.0  # nothing in this log names a key
     assert "1 of 1 stages" in found.headline
 

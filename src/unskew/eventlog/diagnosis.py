@@ -28,11 +28,6 @@ class Finding:
     saved: float
     advice: Advice
 
-    @property
-    def over_mean(self) -> float:
-        """Time of the longest task over the mean."""
-        return self.stage.longest.seconds / float(self.stage.seconds.mean())
-
     def to_dict(self) -> dict[str, Any]:
         """Everything but the tasks one by one as plain values, for JSON."""
         stage = self.stage

@@ -347,8 +347,8 @@ def _steered(
             "operators in a row are planned together, which weighs by options={'worth': …, 'every': …}: leave policy "
             "out, or plan each by itself, as with planner='keel'"
         )
-    if options and policy is None:
-        raise ValueError("policy=None keeps the table fixed: leave the planner's options out")
+    if joint and options and policy is None:
+        raise ValueError("policy=None keeps the tables fixed: leave the planner's options out")
     known = {"every", *inspect.signature(check_options).parameters} if joint else set(options_of(planner))
     strange = sorted(set(options or {}) - known)
     if strange:
