@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
@@ -164,3 +164,9 @@ def setting(spark: SparkSession, **values: str) -> Iterator[None]:
                 spark.conf.unset(name)
             else:
                 spark.conf.set(name, old)
+
+
+def importless(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function without the name of its module, which the workers cannot import."""
+    function.__module__ = "__main__"
+    return function

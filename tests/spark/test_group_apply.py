@@ -14,7 +14,16 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
 import unskew
-from tests.spark.frames import KEYS, Frames, assert_same, exchanges, physical_plan, rows_of, setting
+from tests.spark.frames import (
+    KEYS,
+    Frames,
+    assert_same,
+    exchanges,
+    importless,
+    physical_plan,
+    rows_of,
+    setting,
+)
 from unskew.spark.group_apply import (
     Settings,
     in_arrow,
@@ -270,12 +279,6 @@ def split(columns: str) -> list[str]:
             parts.append(columns[start:i])
             start = i + 1
     return [*parts, columns[start:]]
-
-
-def importless(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function without the name of this module, which the workers cannot import."""
-    function.__module__ = "__main__"
-    return function
 
 
 def outcome(result: DataFrame) -> list[str]:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from pyspark import cloudpickle
 from pyspark.sql import types as T
 
-from tests.spark.frames import POOLS
+from tests.spark.frames import POOLS, importless
 from unskew.spark.group_apply import (
     Settings,
     frames,
