@@ -2,7 +2,7 @@
 
 Each section runs in a process of its own (it needs its own Spark) and may be run alone:
 `python -m benchmarks.batch routing`. Warm-up runs are discarded, contenders take turns, answers are checked equal,
-and times are medians. Measuring and planning count as part of unskew's time.
+and a time is the least of its turns. Measuring and planning count as part of unskew's time.
 """
 
 from __future__ import annotations

@@ -174,7 +174,7 @@ def text() -> None:
         {"host": (df, ["host"])},
         entities,
         "host string, window long, entity string, mentions long",
-        repeat=3,
+        repeat=5,
     )
 
 

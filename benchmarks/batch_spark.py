@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import statistics
 import sys
 import tempfile
 import time
@@ -42,7 +41,7 @@ def session(master: str, **conf: str) -> SparkSession:
 
 
 def in_turns(runs: dict[str, Callable[[], Any]], repeat: int, warm_up: int = 1) -> dict[str, float]:
-    """Median seconds of each contender; they take turns, so that noise of the machine meets all alike."""
+    """The least seconds of each contender: what else runs on the machine can only lengthen a turn."""
     times: dict[str, list[float]] = {name: [] for name in runs}
     for turn in range(warm_up + repeat):
         for name, run in runs.items():
@@ -50,7 +49,7 @@ def in_turns(runs: dict[str, Callable[[], Any]], repeat: int, warm_up: int = 1) 
             run()
             if turn >= warm_up:
                 times[name].append(time.perf_counter() - started)
-    return {name: statistics.median(found) for name, found in times.items()}
+    return {name: min(found) for name, found in times.items()}
 
 
 def noop(df: DataFrame) -> None:

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from tests.report.html_facts import assert_self_contained, read
 from tests.report.watch.journals import begin, fill
 from unskew.cli import app
+from unskew.streaming.ledger import Ledger
 
 
 @pytest.fixture
@@ -46,6 +47,20 @@ def test_the_terminal_view(checkpoint: Path) -> None:
     result = run(checkpoint, "--tui")
     assert result.exit_code == 0
     assert "because of 2" in result.stdout
+
+
+def test_each_of_several_operators_can_be_watched(checkpoint: Path) -> None:
+    first = Ledger(str(checkpoint), "one")
+    first.write_operator({"identity": "one", "max_slots": 8, "operators": 2})
+    second = Ledger(str(checkpoint), "one", number=1)
+    second.write_operator({"identity": "one", "max_slots": 8, "operators": 2})
+    fill(second, 2)
+    result = run(checkpoint, "--tui", "--operator", "1")
+    assert "operator 1 of 2" in result.stdout
+    assert "because of 1" in result.stdout
+    assert "because of 2" not in result.stdout
+    assert "because of 2" in run(checkpoint, "--tui").stdout
+    assert "has no operator 2: it has 2" in complaint(checkpoint, "--operator", "2")
 
 
 def test_mistakes_are_one_line(checkpoint: Path, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from tests.papers.small import IMPOSSIBLE, Dice, experiment, paper, within_sides
 from tests.report.html_facts import assert_self_contained, read
 from unskew.papers.drawing import picture
-from unskew.papers.experiment import Claim, Fact, Verdict, judge, shape
+from unskew.papers.experiment import Benchmarked, Claim, Fact, Paper, Verdict, judge, shape
 from unskew.papers.reproduction import gather, write_html, write_markdown
 from unskew.papers.running import compute, run_all
 
@@ -32,7 +33,7 @@ def test_a_failed_number_leaves_the_shape_and_a_failed_shape_nothing(
 
 
 def markdown(folder: Path, *claims: Claim) -> str:
-    papers = gather([paper(Dice(), *claims)], folder)
+    papers = gather([paper(Dice(), *claims)], folder, folder)
     write_markdown(papers, folder / "page.md")
     return (folder / "page.md").read_text("utf-8")
 
@@ -74,7 +75,7 @@ def test_the_full_record_is_shown_where_there_is_one_else_the_quick_one(tmp_path
 
 def test_the_html_page_is_self_contained_and_escaped(tmp_path: Path) -> None:
     run_all(paper(Dice()).experiments, tmp_path)
-    write_html(gather([paper(Dice())], tmp_path), tmp_path / "page.html")
+    write_html(gather([paper(Dice())], tmp_path, tmp_path), tmp_path / "page.html")
     found = read((tmp_path / "page.html").read_text("utf-8"))
     assert_self_contained(found)
     assert "On <dice>" in found.text
@@ -85,3 +86,23 @@ def test_the_same_record_gives_the_same_picture() -> None:
     one = experiment(Dice())
     record = compute(one)
     assert picture(one, record) == picture(one, record)
+
+
+def test_a_figure_of_a_benchmark_is_judged_by_its_results(tmp_path: Path) -> None:
+    held = shape("it is fast", lambda record: Fact(record.results["gain"] > 1, f"{record.results['gain']} ×"))
+    figure = Benchmarked(
+        name="dice-3", title="Throws a second", claims=(held,), benchmark="dice", section="hosts"
+    )
+    papers = [Paper("Someone", "On dice", "Nowhere 2020", (figure,))]
+
+    def page() -> str:
+        write_markdown(gather(papers, tmp_path, tmp_path), tmp_path / "page.md")
+        return (tmp_path / "page.md").read_text("utf-8")
+
+    assert "| dice-3 | Throws a second | not run |" in page()
+    results = {"commit": "abc", "machine": {}, "hosts": {"gain": 1.5}}
+    (tmp_path / "dice.json").write_text(json.dumps(results))
+    assert "| it is fast | 1.5 × | yes |" in page()
+    assert "Measured by `make bench-dice`, commit abc." in page()
+    (tmp_path / "dice.json").write_text(json.dumps({**results, "hosts": {"gain": 0.5}}))
+    assert "**Differs.**" in page()

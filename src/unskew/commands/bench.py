@@ -18,6 +18,7 @@ from rich.text import Text
 from unskew.commands.console import plain_errors
 
 if TYPE_CHECKING:
+    from unskew.papers.experiment import Benchmarked, Experiment, Omitted
     from unskew.papers.running import Progress
 
 # The papers are imported by the commands: other commands need not wait for them.
@@ -26,12 +27,12 @@ bench = typer.Typer(help="Reproduce the figures and tables of the papers.", no_a
 
 OutOption = Annotated[Path, typer.Option("--out", metavar="DIR", help="Where results are kept.")]
 OUT = Path("out/papers")
+BENCHMARKS = Path("benchmarks/results")
 
 
 @bench.command("list")
 def list_all() -> None:
     """Every figure and table of every paper, and why some are not computed."""
-    from unskew.papers.experiment import Omitted
     from unskew.papers.registry import PAPERS
 
     console = Console()
@@ -41,8 +42,7 @@ def list_all() -> None:
         table.add_column("what it shows", ratio=3)
         table.add_column("", ratio=2, style="dim")
         for entry in paper.entries:
-            note = entry.why if isinstance(entry, Omitted) else "needs Spark" if entry.needs_spark else ""
-            table.add_row(Text(entry.name), Text(entry.title), Text(note))
+            table.add_row(Text(entry.name), Text(entry.title), Text(_note(entry)))
         console.print(table)
 
 
@@ -78,6 +78,9 @@ def report(
     docs: Annotated[
         Path | None, typer.Option("--docs", metavar="FILE", help="The page  [default: DIR/reproduction.md]")
     ] = None,
+    benchmarks: Annotated[
+        Path, typer.Option(metavar="DIR", help="Results of benchmarks on several hosts.")
+    ] = BENCHMARKS,
 ) -> None:
     """Write what the papers say beside what was measured, as Markdown and as HTML with all pictures."""
     with plain_errors():
@@ -87,12 +90,23 @@ def report(
         page, html = docs or out / "reproduction.md", out / "reproduction.html"
         if page.suffix != ".md":
             raise ValueError(f"--docs {page}: the page is Markdown: give it the ending .md")
-        papers = gather(PAPERS, out)
+        papers = gather(PAPERS, out, benchmarks)
         write_markdown(papers, page)
         write_html(papers, html)
         console = Console()
         for path in (page, html):
             console.print(Text(str(path)), soft_wrap=True)
+
+
+def _note(entry: Experiment | Benchmarked | Omitted) -> str:
+    """Why a figure is not computed, or what computing it takes."""
+    from unskew.papers.experiment import Experiment, Omitted
+
+    if isinstance(entry, Omitted):
+        return entry.why
+    if isinstance(entry, Experiment):
+        return "needs Spark" if entry.needs_spark else ""
+    return f"measured by `{entry.command}`"
 
 
 @contextmanager

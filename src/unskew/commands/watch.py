@@ -25,6 +25,9 @@ def watch(
         int, typer.Option(min=0, max=65535, help="Port of the page on this machine; 0 takes a free one.")
     ] = 0,
     browser: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in a browser.")] = True,
+    operator: Annotated[
+        int, typer.Option(min=0, metavar="N", help="Which of several operators in a row; the first is 0.")
+    ] = 0,
     tui: Annotated[bool, typer.Option("--tui", help="Show it in this terminal instead.")] = False,
     export: Annotated[
         Path | None,
@@ -36,7 +39,7 @@ def watch(
 
     if tui and export is not None:
         raise ValueError("choose one of --tui and --export")
-    watched = Watched(checkpoint)
+    watched = Watched(checkpoint, operator)
     with contextlib.suppress(KeyboardInterrupt):  # how one stops watching
         if export is not None:
             _export(watched, export)

@@ -6,7 +6,7 @@ import io
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from unskew.papers.experiment import Experiment, Record
+from unskew.papers.experiment import Judged, Record
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -15,9 +15,9 @@ COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#00
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 
 
-def picture(experiment: Experiment, record: Record) -> str | None:
+def picture(judged: Judged, record: Record) -> str | None:
     """The SVG of a record in the form of the paper's figure; None for a table."""
-    if experiment.draw is None:
+    if judged.draw is None:
         return None
     import matplotlib
     from matplotlib.figure import Figure
@@ -32,8 +32,8 @@ def picture(experiment: Experiment, record: Record) -> str | None:
                 "svg.hashsalt": "unskew",  # the same figures give the same file
             }
         )
-        figure = Figure(figsize=experiment.size, layout="constrained")
-        experiment.draw(record, figure)
+        figure = Figure(figsize=judged.size, layout="constrained")
+        judged.draw(record, figure)
         out = io.StringIO()
         figure.savefig(out, format="svg", metadata={"Date": None})
     return out.getvalue()

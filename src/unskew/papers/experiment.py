@@ -113,29 +113,47 @@ def shape(says: str, check: Callable[[Record], Fact], why: str = "") -> Claim:
     return Claim(says, check, is_shape=True, why=why)
 
 
-@dataclass(frozen=True)
-class Experiment:
-    """A figure or table that can be computed.
+@dataclass(frozen=True, kw_only=True)
+class Judged:
+    """A figure or table that is measured here and judged by what the paper claims.
 
-    `quick` holds the parameters that differ in the quick set. `setting` says what the paper leaves open and
-    what was chosen. `size` is that of the picture, in inches.
+    `setting` says what the paper leaves open and what was chosen. `size` is that of the picture, in inches.
     """
 
     name: str
     title: str
-    parameters: Parameters
-    compute: Callable[[Run], Any]
     claims: tuple[Claim, ...]
     draw: Callable[[Record, Figure], None] | None = None
-    quick: Parameters = field(default_factory=dict)
     setting: str = ""
     size: tuple[float, float] = (7.0, 4.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Experiment(Judged):
+    """One that can be computed on any machine. `quick` holds the parameters that differ in the quick set."""
+
+    parameters: Parameters
+    compute: Callable[[Run], Any]
+    quick: Parameters = field(default_factory=dict)
     seed: int = 0
     needs_spark: bool = False
 
     def chosen(self, quick: bool) -> dict[str, Any]:
         """The paper's parameters, or the quick set."""
         return {**self.parameters, **self.quick} if quick else dict(self.parameters)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Benchmarked(Judged):
+    """One that a benchmark of the repository measures, since it needs several hosts: the part of its results."""
+
+    benchmark: str
+    section: str
+
+    @property
+    def command(self) -> str:
+        """What measures it."""
+        return f"make bench-{self.benchmark}"
 
 
 @dataclass(frozen=True)
@@ -154,7 +172,7 @@ class Paper:
     authors: str
     title: str
     venue: str
-    entries: tuple[Experiment | Omitted, ...]
+    entries: tuple[Experiment | Benchmarked | Omitted, ...]
 
     @property
     def experiments(self) -> tuple[Experiment, ...]:
@@ -170,9 +188,9 @@ class Judgement:
     facts: tuple[tuple[Claim, Fact], ...]
 
 
-def judge(experiment: Experiment, record: Record) -> Judgement:
+def judge(figure: Judged, record: Record) -> Judgement:
     """Check every claim: a shape that fails makes the figure differ, a number only its shape agree."""
-    facts = tuple((claim, claim.check(record)) for claim in experiment.claims)
+    facts = tuple((claim, claim.check(record)) for claim in figure.claims)
     failed = [claim for claim, fact in facts if not fact.holds]
     if any(claim.is_shape for claim in failed):
         return Judgement(Verdict.DIFFERS, facts)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from unskew.core import files
-from unskew.papers.experiment import Experiment, Parameters, Record
+from unskew.papers.experiment import Benchmarked, Experiment, Parameters, Record
 
 KIND, FORMAT = "experiment", 1
 
@@ -91,6 +91,18 @@ def load(task: Task) -> Record | None:
         found["stamp"],
         found["quick"],
     )
+
+
+def benchmarked(figure: Benchmarked, folder: Path) -> Record | None:
+    """The record of a figure that a benchmark measured, if its results are there."""
+    path = folder / f"{figure.benchmark}.json"
+    if not path.exists():
+        return None
+    found = json.loads(path.read_text("utf-8"))
+    if figure.section not in found:
+        return None
+    stamp = {"commit": found["commit"], "machine": found["machine"]}
+    return Record(figure.name, {}, 0, found[figure.section], {}, stamp, quick=False)
 
 
 class Points:

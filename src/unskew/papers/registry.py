@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Sequence
 
 from unskew.papers import beyond, caneill, dkg, gedik, guo, kip
-from unskew.papers.experiment import Experiment, Omitted, Paper
+from unskew.papers.experiment import Benchmarked, Experiment, Omitted, Paper
 
 PAPERS: tuple[Paper, ...] = (gedik.PAPER, dkg.PAPER, guo.PAPER, kip.PAPER, caneill.PAPER, beyond.PAPER)
 
@@ -34,6 +34,8 @@ def _unknown(name: str, known: dict[str, Experiment]) -> str:
     for entry in (entry for paper in PAPERS for entry in paper.entries):
         if isinstance(entry, Omitted) and entry.name == name:
             return f"{name} is not computed: {entry.why}"
+        if isinstance(entry, Benchmarked) and entry.name == name:
+            return f"{name} is measured by `{entry.command}`, on several hosts"
     close = difflib.get_close_matches(name, known, 1, cutoff=0.4)
     hint = f"did you mean {close[0]!r}? " if close else ""
     return f"there is no experiment {name!r}: {hint}`unskew bench list` names them all"

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from unskew.papers.drawing import picture
-from unskew.papers.experiment import Experiment, Judgement, Omitted, Paper, Record, judge
-from unskew.papers.records import Task, load
+from unskew.papers.experiment import Benchmarked, Experiment, Judged, Judgement, Omitted, Paper, Record, judge
+from unskew.papers.records import Task, benchmarked, load
 from unskew.report import page
 
 LEAD = (
@@ -19,9 +19,9 @@ LEAD = (
 
 @dataclass(frozen=True)
 class Shown:
-    """An experiment with its record, judged and drawn; nothing but the experiment if it was not run."""
+    """A figure with its record, judged and drawn; nothing but the figure if it was not run."""
 
-    experiment: Experiment
+    figure: Judged
     record: Record | None = None
     judgement: Judgement | None = None
     svg: str | None = None
@@ -38,6 +38,8 @@ class Shown:
         """The parameters, the seed, and what it was run with."""
         if self.record is None:
             return ""
+        if isinstance(self.figure, Benchmarked):
+            return f"Measured by `{self.figure.command}`, commit {self.record.stamp['commit']}."
         given = ", ".join(f"{name} = {_brief(value)}" for name, value in self.record.parameters.items())
         machine = self.record.stamp["machine"]
         return (
@@ -50,10 +52,10 @@ class Shown:
 Entry = Shown | Omitted
 
 
-def gather(papers: Sequence[Paper], folder: Path) -> list[tuple[Paper, list[Entry]]]:
-    """Every entry of every paper with its saved record: the full one, else the quick one."""
+def gather(papers: Sequence[Paper], folder: Path, benchmarks: Path) -> list[tuple[Paper, list[Entry]]]:
+    """Every entry of every paper with its saved record: the full one, else the quick one, or the benchmark's."""
     return [
-        (paper, [e if isinstance(e, Omitted) else _shown(e, folder) for e in paper.entries])
+        (paper, [e if isinstance(e, Omitted) else _shown(e, folder, benchmarks) for e in paper.entries])
         for paper in papers
     ]
 
@@ -68,7 +70,7 @@ def write_markdown(papers: Sequence[tuple[Paper, list[Entry]]], path: Path) -> N
         for entry in entries:
             lines += ["", *_markdown(entry, pictures.name)]
             if isinstance(entry, Shown) and entry.svg is not None:
-                (pictures / f"{entry.experiment.name}.svg").write_text(entry.svg, "utf-8")
+                (pictures / f"{entry.figure.name}.svg").write_text(entry.svg, "utf-8")
     path.write_text("\n".join(lines) + "\n", "utf-8")
 
 
@@ -83,11 +85,14 @@ def write_html(papers: Sequence[tuple[Paper, list[Entry]]], path: Path) -> None:
     page.write(path, page.render("The papers, reproduced", LEAD, sections))
 
 
-def _shown(experiment: Experiment, folder: Path) -> Shown:
-    record = load(Task(experiment, False, folder)) or load(Task(experiment, True, folder))
+def _shown(figure: Experiment | Benchmarked, folder: Path, benchmarks: Path) -> Shown:
+    if isinstance(figure, Benchmarked):
+        record = benchmarked(figure, benchmarks)
+    else:
+        record = load(Task(figure, False, folder)) or load(Task(figure, True, folder))
     if record is None:
-        return Shown(experiment)
-    return Shown(experiment, record, judge(experiment, record), picture(experiment, record))
+        return Shown(figure)
+    return Shown(figure, record, judge(figure, record), picture(figure, record))
 
 
 def _citation(paper: Paper) -> str:
@@ -102,7 +107,7 @@ def _overview(papers: Sequence[tuple[Paper, list[Entry]]]) -> list[dict[str, str
     return [
         {"name": entry.name, "title": entry.title, "verdict": "not computed"}
         if isinstance(entry, Omitted)
-        else {"name": entry.experiment.name, "title": entry.experiment.title, "verdict": entry.verdict}
+        else {"name": entry.figure.name, "title": entry.figure.title, "verdict": entry.verdict}
         for _, entries in papers
         for entry in entries
     ]
@@ -116,9 +121,9 @@ def _contents(papers: Sequence[tuple[Paper, list[Entry]]]) -> list[str]:
 def _markdown(entry: Entry, pictures: str) -> list[str]:
     if isinstance(entry, Omitted):
         return [f"### {entry.name}: {entry.title}", "", f"Not computed: {entry.why}"]
-    experiment = entry.experiment
-    lines = [f"### {experiment.name}: {experiment.title}", "", f"**{entry.verdict.capitalize()}.**"]
-    lines += [experiment.setting] * bool(experiment.setting)
+    figure = entry.figure
+    lines = [f"### {figure.name}: {figure.title}", "", f"**{entry.verdict.capitalize()}.**"]
+    lines += [figure.setting] * bool(figure.setting)
     if entry.judgement is None:
         return lines
     lines += ["", "| The paper says | Measured | Holds |", "|---|---|---|"]
@@ -129,15 +134,15 @@ def _markdown(entry: Entry, pictures: str) -> list[str]:
     for reason in _reasons(entry.judgement):
         lines += ["", reason]
     if entry.svg is not None:
-        lines += ["", f"![{experiment.title}]({pictures}/{experiment.name}.svg)"]
+        lines += ["", f"![{figure.title}]({pictures}/{figure.name}.svg)"]
     return [*lines, "", f"<sub>{entry.circumstances}</sub>"]
 
 
 def _parts(entry: Entry) -> list[page.Part]:
     if isinstance(entry, Omitted):
         return [page.Text(f"{entry.name}: {entry.title}. Not computed: {entry.why}")]
-    experiment = entry.experiment
-    heading = f"{experiment.name}: {experiment.title}. {entry.verdict.capitalize()}. {experiment.setting}"
+    figure = entry.figure
+    heading = f"{figure.name}: {figure.title}. {entry.verdict.capitalize()}. {figure.setting}"
     parts: list[page.Part] = [page.Text(heading)]
     if entry.judgement is None:
         return parts
@@ -153,7 +158,7 @@ def _parts(entry: Entry) -> list[page.Part]:
     parts.append(page.Table(columns, rows))
     parts += [page.Text(reason) for reason in _reasons(entry.judgement)]
     if entry.svg is not None:
-        parts.append(page.Picture(entry.svg, experiment.title))
+        parts.append(page.Picture(entry.svg, figure.title))
     return [*parts, page.Text(entry.circumstances)]
 
 

@@ -61,18 +61,20 @@ def stored(spark: SparkSession, columns: Mapping[str, Any]) -> Iterator[DataFram
 
 def hash_and_kip(df: DataFrame, key: str, work: Work, partitions: int) -> dict[str, Stage]:
     """The job as Spark does it, and with KIP; the second includes measuring and planning."""
+    groupings: dict[str, Callable[[], Any]] = {
+        "Hash": lambda: df.groupBy(key),
+        "KIP": lambda: unskew.groupBy(df, key, slots=partitions, planner="kip", buckets=100 * partitions),
+    }
+    return run_each(df, work, partitions, groupings)
+
+
+def run_each(
+    df: DataFrame, work: Work, partitions: int, groupings: Mapping[str, Callable[[], Any]]
+) -> dict[str, Stage]:
+    """The job with the rows of `df` grouped in each of these ways."""
     with _settings(df, partitions):
         # a stage in as many tasks as asked for: AQE would join small partitions of plain hashing
-        return {
-            "Hash": _run(lambda function: df.groupBy(key).applyInArrow(function, SCHEMA), work, partitions),
-            "KIP": _run(
-                lambda function: unskew.groupBy(
-                    df, key, slots=partitions, planner="kip", buckets=100 * partitions
-                ).applyInArrow(function, SCHEMA),
-                work,
-                partitions,
-            ),
-        }
+        return {name: _run(group, work, partitions) for name, group in groupings.items()}
 
 
 def timed(stages: Mapping[str, Stage], cores: int, **figures: Any) -> Timed:
@@ -93,11 +95,12 @@ def speedups(record: Record) -> Floats:
     return found
 
 
-def _run(build: Callable[[Any], DataFrame], work: Work, partitions: int) -> Stage:
+def _run(group: Callable[[], Any], work: Work, partitions: int) -> Stage:
     from pyspark.sql import functions as F  # noqa: N812
 
     started = time.perf_counter()
-    rows = build(_reporting(work)).groupBy("partition").agg(F.sum("records"), F.sum("busy")).toArrow()
+    reported = group().applyInArrow(_reporting(work), SCHEMA)
+    rows = reported.groupBy("partition").agg(F.sum("records"), F.sum("busy")).toArrow()
     seconds = time.perf_counter() - started
     records, busy = np.zeros(partitions), np.zeros(partitions)
     at = rows[0].to_numpy()

@@ -1,8 +1,8 @@
-"""Caneill et al., Middleware 2016: locality-aware routing, simulated on generated and on real pairs of keys."""
+"""Caneill et al., Middleware 2016: locality-aware routing, simulated on pairs of keys and measured on several hosts."""
 
 from __future__ import annotations
 
-from unskew.papers.caneill import drift, edges, flights, hashtag, online, planning
+from unskew.papers.caneill import drift, edges, flights, hashtag, hosts, online, planning
 from unskew.papers.experiment import Omitted, Paper
 
 PAPER = Paper(
@@ -16,9 +16,14 @@ PAPER = Paper(
         Omitted("caneill-4", "Instances count pairs of keys", "a diagram"),
         Omitted("caneill-5", "A bipartite graph of pairs of keys", "a diagram"),
         Omitted("caneill-6", "The reconfiguration protocol", "a diagram"),
+        hosts.PARALLELISM,
+        hosts.LOCALITY,
+        hosts.PADDING,
         hashtag.PLACES,
         online.WEEKS,
         edges.EDGES,
+        hosts.STEP,
+        hosts.GAINS,
         drift.DRIFT,
         flights.MONTHS,
         planning.MILLION,

@@ -1,8 +1,8 @@
-"""Rivetti et al., DEBS 2015: distribution-aware key grouping (DKG), simulated as in section 5.2."""
+"""Rivetti et al., DEBS 2015: distribution-aware key grouping (DKG), simulated and as a prototype on Spark."""
 
 from __future__ import annotations
 
-from unskew.papers.dkg import instances, trace, tuning
+from unskew.papers.dkg import instances, prototype, trace, tuning
 from unskew.papers.experiment import Omitted, Paper
 
 PAPER = Paper(
@@ -21,6 +21,8 @@ PAPER = Paper(
         tuning.BOTH,
         tuning.LEARNED,
         trace.TRACE,
+        prototype.USAGE,
+        prototype.THROUGHPUT,
         tuning.WOSIM,
         instances.PARTIAL,
     ),

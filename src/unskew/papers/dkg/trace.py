@@ -51,6 +51,16 @@ def tuples_by_cell(readings: NDArray[np.int64]) -> Histogram:
     return Histogram.from_arrays(seen, loads[seen])
 
 
+def cells(places: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The cells of readings from these places, four of each, numbered as `tuples_by_cell` does."""
+    row, column = np.divmod(places, COLUMNS)
+    first, found = 0, []
+    for rows, columns in GRIDS:
+        found.append(first + row // (ROWS // rows) * columns + column // (COLUMNS // columns))
+        first += rows * columns
+    return np.stack(found, axis=1).reshape(-1)
+
+
 def by_instances(run: Run) -> dict[str, Any]:
     """λ for each k; and the heaviest cell's share."""
     random = np.random.default_rng(run.seed)

@@ -138,12 +138,13 @@ class Watched:
     A batch that is replayed replaces its line, and a checkpoint that is restored or begun anew may have a shorter
     journal. So lines have serial numbers here: what is new or has changed gets a higher one, and a position is the
     highest that a reader has seen.
+
+    Of operators in a row one is watched; the first is 0.
     """
 
-    def __init__(self, checkpoint: str) -> None:
-        self.checkpoint = inert(checkpoint)
+    def __init__(self, checkpoint: str, operator: int = 0) -> None:
         self.max_slots: Figure = None
-        self._ledger = Ledger(absolute(checkpoint))
+        self._ledger = Ledger(absolute(checkpoint), number=operator)
         self._lock = Lock(absolute(checkpoint))
         self._token = uuid.uuid4().hex
         self._guard = threading.Lock()
@@ -154,11 +155,17 @@ class Watched:
         self._last: dict[str, Any] = {}
         self._gone = False
         self._looked = float("-inf")
-        if self._ledger.operator() is None:
+        first = Ledger(absolute(checkpoint)).operator()
+        if first is None:
             raise ValueError(
                 f"{checkpoint} is no checkpoint of unskew.stream: it has no file unskew/operator; "
                 "name the folder that was given to start(checkpoint=…), once that query has started"
             )
+        operators = first.get("operators", 1)
+        if self._ledger.operator() is None:
+            raise ValueError(f"{checkpoint} has no operator {operator}: it has {operators}, numbered from 0")
+        row = f", operator {operator} of {operators} (counted from 0)" if operators > 1 else ""
+        self.checkpoint = inert(checkpoint + row)
 
     def news(self, position: str = "") -> News:
         """What came after a position; everything for a position that is unknown."""
