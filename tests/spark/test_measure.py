@@ -98,6 +98,8 @@ def test_auto_counts_all_of_little_and_a_tenth_of_much(
     df = spark.range(0, 20_000, 1, 2).select((F.col("id") % 5).alias("k"))
     little = unskew.measure(df, "k", sample="auto")
     assert (little.sampled, little.records) == (1.0, 20_000)
+    monkeypatch.setattr(measuring, "AUTO_FIRST", 9_000)
+    assert unskew.measure(df, "k", sample="auto").top() == little.top(), "too few for a sample"
     monkeypatch.setattr(measuring, "AUTO_ROWS", 1000)
     much = unskew.measure(df, "k", sample="auto")
     assert much.sampled == measuring.AUTO_SHARE

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -14,7 +13,14 @@ from pyspark.sql import types as T
 from unskew.core.hashing import buckets_of
 from unskew.core.histogram import DEFAULT_BUCKETS, Histogram, Measures
 from unskew.spark.keys import Key, KeyColumns, column, field, free_name, key_columns
-from unskew.spark.sketching import MOST_BUCKETS, aggregates, histogram_of, merged_hashes
+from unskew.spark.sketching import (
+    MOST_BUCKETS,
+    aggregates,
+    aggregates_among,
+    histogram_of,
+    items,
+    merged_hashes,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -29,6 +35,9 @@ AUTO_SHARE = 0.1
 
 AUTO_ROWS = 100_000
 """With fewer sampled records than this, all are counted: there are few, so it costs little."""
+
+AUTO_FIRST = 100_000
+"""So many records of each partition are counted beside the sample: all of little data, and little of much."""
 
 
 def measure(
@@ -55,21 +64,39 @@ def measure(
         raise ValueError(f"buckets is at least 1, not {buckets}")
     if tracked < 0:
         raise ValueError(f"tracked is the number of keys to read back, 0 or more, not {tracked}")
+    if sample == "auto" and weight is None and buckets <= MOST_BUCKETS:
+        return _sketch(df, keys, buckets)
     if sample == "auto":
-        quick = weight is None and buckets <= MOST_BUCKETS
-        look = _sketch if quick else partial(_count, weight=weight, tracked=tracked)
-        histogram = look(sampled(df, AUTO_SHARE), keys, buckets)
+        histogram = _count(sampled(df, AUTO_SHARE), keys, buckets, weight, tracked)
         if histogram.records >= AUTO_ROWS:
             return scaled(histogram, AUTO_SHARE)
-        return look(df, keys, buckets)
+        return _count(df, keys, buckets, weight, tracked)
     share = share_of(df, sample)
     return scaled(_count(sampled(df, share), keys, buckets, weight, tracked), share)
 
 
 def _sketch(df: DataFrame, keys: KeyColumns, buckets: int) -> Histogram:
+    """All of little data or a sample of much, in one job: nobody knows beforehand which it is."""
+    place = F.monotonically_increasing_id().bitwiseAND((1 << 33) - 1)  # of a row in its partition
+    rows = items(df, keys, buckets, place=place, lot=F.rand(seed=0))
+    first, drawn = f"place < {AUTO_FIRST}", f"lot < {AUTO_SHARE}"
+    seen = (
+        rows.where(f"{first} OR {drawn}")
+        .agg(
+            F.struct(*aggregates_among(first, buckets)).alias("first"),
+            F.struct(*aggregates_among(drawn, buckets)).alias("drawn"),
+            F.max("place").alias("last"),
+        )
+        .collect()[0]
+    )
+    if seen["last"] is None or seen["last"] < AUTO_FIRST:
+        return histogram_of(seen["first"].asDict(), keys, buckets)
+    sample = histogram_of(seen["drawn"].asDict(), keys, buckets)
+    if sample.records >= AUTO_ROWS:
+        return scaled(sample, AUTO_SHARE)
     name = free_name("__hash", df.columns)
-    seen = df.withColumn(name, keys.hash()).agg(*aggregates(keys, name, buckets)).collect()[0]
-    return histogram_of(seen.asDict(), keys, buckets)
+    everything = df.withColumn(name, keys.hash()).agg(*aggregates(keys, name, buckets)).collect()[0]
+    return histogram_of(everything.asDict(), keys, buckets)
 
 
 def _count(df: DataFrame, keys: KeyColumns, buckets: int, weight: str | None, tracked: int) -> Histogram:

@@ -15,7 +15,7 @@ from unskew.core.histogram import Histogram, Measures
 from unskew.spark.keys import KeyColumns, column
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column
+    from pyspark.sql import Column, DataFrame
 
 HEAVY = 1024
 """Heavy keys read back: about the most rows a table will have."""
@@ -35,6 +35,25 @@ def aggregates(keys: KeyColumns, key_hash: str, buckets: int) -> list[Column]:
         _top(bucket, buckets, 2 * buckets).alias("buckets"),  # more room than buckets: every count is exact
         F.approx_count_distinct(key_hash).alias("distinct"),
     ]
+
+
+def items(df: DataFrame, keys: KeyColumns, buckets: int, **flags: Column) -> DataFrame:
+    """What sketches are made of, for `aggregates_among`: item, bucket, hash, and columns that tell rows apart."""
+    key_hash = keys.hash()
+    item = _item(keys) if _by_value(keys) else key_hash
+    bucket = F.pmod(key_hash, F.lit(buckets)).cast("int")
+    named = {"item": item, "bucket": bucket, "hash": key_hash, **flags}
+    return df.select(*[each.alias(name) for name, each in named.items()])
+
+
+def aggregates_among(rows: str, buckets: int) -> list[Column]:
+    """The figures of `aggregates` from `items`, of those rows only for which the SQL condition `rows` holds."""
+    figures = {
+        "heavy": f"approx_top_k(item, {HEAVY}, {_TRACKED})",
+        "buckets": f"approx_top_k(bucket, {buckets}, {2 * buckets})",
+        "distinct": "approx_count_distinct(hash)",
+    }
+    return [F.expr(f"{figure} FILTER (WHERE {rows})").alias(name) for name, figure in figures.items()]
 
 
 def histogram_of(seen: Mapping[str, Any], keys: KeyColumns, buckets: int) -> Histogram:
