@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from unskew.spark.grouping import group_by as groupBy
     from unskew.spark.joining import join, window
     from unskew.spark.measure import measure
+    from unskew.spark.shuffle_metrics import ShuffleMetrics
     from unskew.spark.watching import watch
     from unskew.streaming.aggregates import count, first, last, max, mean, min, sum, variance
     from unskew.streaming.reading import journal, state
@@ -50,6 +51,7 @@ __all__ = [
     "Plan",
     "Policy",
     "RoutingTable",
+    "ShuffleMetrics",
     "Utilisation",
     "approx_distinct",
     "count",
@@ -82,6 +84,7 @@ _LATER = {
     "join": ("unskew.spark.joining", "join"),
     "measure": ("unskew.spark.measure", "measure"),
     "plan_chain": ("unskew.spark.chaining", "plan_chain"),
+    "ShuffleMetrics": ("unskew.spark.shuffle_metrics", "ShuffleMetrics"),
     "diagnose": ("unskew.spark.diagnosing", "diagnose"),
     "watch": ("unskew.spark.watching", "watch"),
     "window": ("unskew.spark.joining", "window"),

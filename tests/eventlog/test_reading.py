@@ -44,6 +44,15 @@ def test_attempts_that_fail_or_are_stopped_are_counted_but_not_timed(tmp_path: P
     assert log.finished
 
 
+def test_shuffled_bytes_are_told_apart_by_where_they_were_read(tmp_path: Path) -> None:
+    far = task(0, 1, 0, 3, records=7)
+    far["Task Metrics"]["Shuffle Read Metrics"] = {"Total Records Read": 7, "Remote Bytes Read": 4000}
+    log = EventLog(write_log(tmp_path / "app", [submitted(0, 2), task(0, 0, 0, 1), far, completed(0, 2)]))
+    (stage,) = log.stages()
+    assert (log.shuffle_local, log.shuffle_remote) == (1000, 4000)
+    assert sum(one.shuffle_bytes for one in stage.tasks) == 5000
+
+
 def test_of_a_task_and_its_speculative_copy_the_first_to_succeed_counts(tmp_path: Path) -> None:
     events = [
         submitted(0, 1),

@@ -40,6 +40,8 @@ def test_the_findings(stages: dict[int, Stage]) -> None:
     assert skew.advice.fixable
     assert found.saved_by_unskew == skew.saved == pytest.approx(47.8 - 37.7, abs=0.05)
     assert (found.stages, found.tasks, found.failed_attempts, found.finished) == (9, 43, 1, True)
+    assert (found.shuffle_local, found.shuffle_remote) == (590_697, 0), "one host"
+    assert found.to_dict()["shuffle_remote_bytes"] == 0
 
 
 def test_a_worker_used_again_was_not_started(stages: dict[int, Stage]) -> None:

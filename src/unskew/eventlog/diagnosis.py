@@ -64,7 +64,8 @@ class LogDiagnosis:
 
     `uneven` stages lost time to unequal or too few tasks: `saved` is how much, as if stages ran one after the
     other, and `saved_by_unskew` the part of it that another placement of keys could save. `findings` are the
-    worst of them, the worst first.
+    worst of them, the worst first. `shuffle_local` and `shuffle_remote` are the bytes that tasks read from shuffles,
+    on their own executor and over the network.
     """
 
     application: str
@@ -75,6 +76,8 @@ class LogDiagnosis:
     tasks: int
     failed_attempts: int
     task_seconds: float
+    shuffle_local: int
+    shuffle_remote: int
     uneven: int
     saved: float
     saved_by_unskew: float
@@ -107,6 +110,8 @@ class LogDiagnosis:
             "tasks": self.tasks,
             "failed_attempts": self.failed_attempts,
             "task_seconds": self.task_seconds,
+            "shuffle_local_bytes": self.shuffle_local,
+            "shuffle_remote_bytes": self.shuffle_remote,
             "uneven_stages": self.uneven,
             "seconds_saved": self.saved,
             "seconds_saved_by_unskew": self.saved_by_unskew,
@@ -146,6 +151,8 @@ def diagnose_log(
         log.tasks,
         log.failed_attempts,
         log.task_seconds,
+        log.shuffle_local,
+        log.shuffle_remote,
         uneven,
         sum(saved.values()),
         saved[True],

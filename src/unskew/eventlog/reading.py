@@ -58,6 +58,8 @@ class EventLog:
         self.tasks = 0
         self.failed_attempts = 0
         self.task_seconds = 0.0
+        self.shuffle_local = 0
+        self.shuffle_remote = 0
         self._path = path
         self._progress = progress
         self._running: dict[tuple[int, int], _RunningStage] = {}
@@ -158,6 +160,9 @@ class EventLog:
         self.tasks += succeeded
         self.failed_attempts += not succeeded
         self.task_seconds += (info["Finish Time"] - info["Launch Time"]) / 1000
+        shuffle = (event.get("Task Metrics") or {}).get("Shuffle Read Metrics") or {}
+        self.shuffle_local += shuffle.get("Local Bytes Read", 0)
+        self.shuffle_remote += shuffle.get("Remote Bytes Read", 0)
         if stage is None:
             return  # a copy of a task, stopped after its stage had ended
         stage.speculative += bool(info["Speculative"])

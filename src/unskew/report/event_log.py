@@ -82,6 +82,11 @@ def key_figures(diagnosis: LogDiagnosis) -> list[Card]:
             f"{diagnosis.tasks:,}",
             f"{version}{diagnosis.task_seconds:,.1f} s in all; {diagnosis.failed_attempts:,} attempts failed",
         ),
+        Card(
+            "Shuffled over the network",
+            f"{diagnosis.shuffle_remote / 1e6:,.1f} MB",
+            f"and {diagnosis.shuffle_local / 1e6:,.1f} MB read where they had been written",
+        ),
     ]
     return figures if diagnosis.findings else figures[2:]
 
