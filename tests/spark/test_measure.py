@@ -98,12 +98,29 @@ def test_auto_counts_all_of_little_and_a_tenth_of_much(
     df = spark.range(0, 20_000, 1, 2).select((F.col("id") % 5).alias("k"))
     little = unskew.measure(df, "k", sample="auto")
     assert (little.sampled, little.records) == (1.0, 20_000)
-    monkeypatch.setattr(measuring, "AUTO_FIRST", 9_000)
-    assert unskew.measure(df, "k", sample="auto").top() == little.top(), "too few for a sample"
-    monkeypatch.setattr(measuring, "AUTO_ROWS", 1000)
+    monkeypatch.setattr(measuring, "AUTO_FIRST", 1_000)
     much = unskew.measure(df, "k", sample="auto")
-    assert much.sampled == measuring.AUTO_SHARE
+    assert 0.1 < much.sampled < 0.3
     assert much.records == pytest.approx(20_000, rel=0.1)
+    assert [load for _, load in much.top()] == pytest.approx([4_000] * 5, rel=0.25)
+
+
+def test_auto_with_a_weight_counts_all_of_little_and_a_tenth_of_much(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    df = spark.range(0, 20_000, 1, 2).select((F.col("id") % 5).alias("k"), F.lit(2).alias("cost"))
+    assert unskew.measure(df, "k", sample="auto", weight="cost").sampled == 1.0
+    monkeypatch.setattr(measuring, "AUTO_ROWS", 1000)
+    much = unskew.measure(df, "k", sample="auto", weight="cost")
+    assert much.sampled == measuring.AUTO_SHARE
+    assert much.total == pytest.approx(40_000, rel=0.1)
+
+
+def test_auto_looks_once(frames: Frames, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measuring, "AUTO_FIRST", 10)
+    df = marked(frames.left.repartition(3), tmp_path)
+    assert unskew.measure(df, "string", sample="auto").records > 30
+    assert len(list(tmp_path.iterdir())) == 3
 
 
 def marked(df: DataFrame, folder: Path) -> DataFrame:

@@ -12,10 +12,9 @@ from pyspark.sql import types as T
 
 from unskew.core.hashing import buckets_of
 from unskew.core.histogram import DEFAULT_BUCKETS, Histogram, Measures
-from unskew.spark.keys import Key, KeyColumns, column, field, free_name, key_columns
+from unskew.spark.keys import Key, KeyColumns, column, field, key_columns
 from unskew.spark.sketching import (
     MOST_BUCKETS,
-    aggregates,
     aggregates_among,
     histogram_of,
     items,
@@ -36,8 +35,8 @@ AUTO_SHARE = 0.1
 AUTO_ROWS = 100_000
 """With fewer sampled records than this, all are counted: there are few, so it costs little."""
 
-AUTO_FIRST = 100_000
-"""So many records of each partition are counted beside the sample: all of little data, and little of much."""
+AUTO_FIRST = 50_000
+"""So many records of each partition are counted, and a share of the others: all of little data, a tenth of much."""
 
 
 def measure(
@@ -54,8 +53,8 @@ def measure(
     Records are counted by key with Spark's own partial aggregation, the counts summed by bucket, and the
     `tracked` heaviest keys read back with them. `weight` names a column with the cost of a record (bytes,
     tuples, seconds); otherwise every record weighs 1. `sample` is a share of the records (a float below 1),
-    about how many to look at (a whole number; counts the rows first), or "auto": a tenth of them, all if that
-    is very few, and without a weight by Spark's sketches (see `sketching`), which need no shuffle by key.
+    about how many to look at (a whole number; counts the rows first), or "auto": a tenth of them, all if there
+    are few, and without a weight by Spark's sketches (see `sketching`), which need no shuffle by key.
     """
     keys = key_columns(df, key)
     check_weight(df, weight)
@@ -76,27 +75,20 @@ def measure(
 
 
 def _sketch(df: DataFrame, keys: KeyColumns, buckets: int) -> Histogram:
-    """All of little data or a sample of much, in one job: nobody knows beforehand which it is."""
+    """The first records of every partition, and a sample of the others, in one job."""
     place = F.monotonically_increasing_id().bitwiseAND((1 << 33) - 1)  # of a row in its partition
     rows = items(df, keys, buckets, place=place, lot=F.rand(seed=0))
-    first, drawn = f"place < {AUTO_FIRST}", f"lot < {AUTO_SHARE}"
+    first, drawn = f"place < {AUTO_FIRST}", f"place >= {AUTO_FIRST} AND lot < {AUTO_SHARE}"
     seen = (
         rows.where(f"{first} OR {drawn}")
         .agg(
             F.struct(*aggregates_among(first, buckets)).alias("first"),
             F.struct(*aggregates_among(drawn, buckets)).alias("drawn"),
-            F.max("place").alias("last"),
         )
-        .collect()[0]
+        .toArrow()  # thousands of counts, which are slow as rows
     )
-    if seen["last"] is None or seen["last"] < AUTO_FIRST:
-        return histogram_of(seen["first"].asDict(), keys, buckets)
-    sample = histogram_of(seen["drawn"].asDict(), keys, buckets)
-    if sample.records >= AUTO_ROWS:
-        return scaled(sample, AUTO_SHARE)
-    name = free_name("__hash", df.columns)
-    everything = df.withColumn(name, keys.hash()).agg(*aggregates(keys, name, buckets)).collect()[0]
-    return histogram_of(everything.asDict(), keys, buckets)
+    whole, sample = (histogram_of(seen[name][0].as_py(), keys, buckets) for name in ("first", "drawn"))
+    return whole.merge(scaled(sample, AUTO_SHARE)) if sample.records else whole
 
 
 def _count(df: DataFrame, keys: KeyColumns, buckets: int, weight: str | None, tracked: int) -> Histogram:
