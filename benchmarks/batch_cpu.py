@@ -115,7 +115,7 @@ def tasks() -> None:
                 job = partial(noop, grouped.applyInPandas(score, df.schema))
                 groups = [f"{exponent}-{keys}-{slots}-{i}" for i in range(5)]
                 # what else runs on the machine can only lengthen a task: its least time is its own
-                spent = np.min([tasks_of(spark, group, job) for group in groups], axis=0)
+                spent = np.min([tasks_of(spark, group, job, slots) for group in groups], axis=0)
                 even, bound = float(max(spent) / np.mean(spent)), lower_bound(histogram, slots)
                 worst = max(worst, even / bound)
                 name = f"z={exponent}, {keys} keys, N={slots}"
@@ -138,13 +138,13 @@ def _simulated(spark: SparkSession) -> dict[str, Any]:
     df = _records(spark, EXPONENTS[1.0], 100_000, 1.0)
     found = {}
     stock = contenders(spark, df, ["user"], score, df.schema, 200)["AQE off"]
-    plain = np.array(tasks_of(spark, "simulated-stock", stock))
+    plain = np.array(tasks_of(spark, "simulated-stock", stock, 200))
     histogram = unskew.measure(df, "user")
     for cores in CORES:
         plan = unskew.plan(histogram, 200, "keel", cores=cores)
         grouped = unskew.groupBy(df, "user", plan=plan)
         job = partial(noop, grouped.applyInPandas(score, df.schema))
-        ours = np.array(tasks_of(spark, f"simulated-{cores}", job))
+        ours = np.array(tasks_of(spark, f"simulated-{cores}", job, 200))
         found[f"{cores} cores, stock / unskew"] = makespan(plain, cores) / makespan(ours, cores)
     return found
 

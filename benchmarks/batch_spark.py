@@ -57,8 +57,8 @@ def noop(df: DataFrame) -> None:
     df.write.format("noop").mode("overwrite").save()
 
 
-def tasks_of(spark: SparkSession, group: str, run: Callable[[], Any]) -> list[float]:
-    """Run a job under the name `group`; seconds of each task of its last stage, by partition."""
+def tasks_of(spark: SparkSession, group: str, run: Callable[[], Any], tasks: int) -> list[float]:
+    """Run a job under the name `group`; seconds of each of the `tasks` of its last stage, by partition."""
     spark.sparkContext.setJobGroup(group, group)
     run()
     spark.sparkContext.setJobGroup("", "")
@@ -66,7 +66,7 @@ def tasks_of(spark: SparkSession, group: str, run: Callable[[], Any]) -> list[fl
     times: dict[int, dict[int, float]] = {}
     for _ in range(50):
         stages, times = _read_tasks(group)
-        if stages and max(stages) in times:
+        if stages and len(times.get(max(stages), ())) == tasks:
             break
         time.sleep(0.1)  # the log is written behind the job
     last = times[max(s for s in stages if s in times)]
