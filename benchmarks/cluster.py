@@ -132,7 +132,7 @@ class Cluster:
             opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
             with opener.open(f"http://{self.network.address(MASTER)}:8080/json/", timeout=5) as answer:
                 workers: list[dict[str, Any]] = json.load(answer)["workers"]
-        except OSError:
+        except (OSError, ValueError):  # a busy master may answer with nothing
             return {}
         return {worker["host"]: worker["state"] for worker in workers}
 

@@ -106,3 +106,6 @@ def test_a_figure_of_a_benchmark_is_judged_by_its_results(tmp_path: Path) -> Non
     assert "Measured by `make bench-dice`, commit abc." in page()
     (tmp_path / "dice.json").write_text(json.dumps({**results, "hosts": {"gain": 0.5}}))
     assert "**Differs.**" in page()
+    (tmp_path / "dice.json").write_text(json.dumps({**results, "hosts": {}}))
+    with pytest.raises(ValueError, match=r"dice\.json lacks 'gain' for dice-3: run `make bench-dice`"):
+        page()

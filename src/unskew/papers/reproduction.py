@@ -92,7 +92,15 @@ def _shown(figure: Experiment | Benchmarked, folder: Path, benchmarks: Path) -> 
         record = load(Task(figure, False, folder)) or load(Task(figure, True, folder))
     if record is None:
         return Shown(figure)
-    return Shown(figure, record, judge(figure, record), picture(figure, record))
+    try:
+        return Shown(figure, record, judge(figure, record), picture(figure, record))
+    except KeyError as error:
+        if not isinstance(figure, Benchmarked):
+            raise
+        # a benchmark keeps what it has as it goes
+        raise ValueError(
+            f"{figure.benchmark}.json lacks {error} for {figure.name}: run `{figure.command}` to its end"
+        ) from error
 
 
 def _citation(paper: Paper) -> str:
