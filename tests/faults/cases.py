@@ -156,6 +156,7 @@ def speculation(root: Path) -> Iterator[Outcome]:
         "spark.speculation.multiplier=1.1",
         "spark.speculation.quantile=0.3",
         "spark.speculation.minTaskRuntime=200ms",
+        "spark.locality.wait=0s",  # else a copy waits for the host that has the state, where it may not run
     ]
     points = {f"{name}@{i + 2}=dawdle": name for i, name in enumerate(("handled", "exported", "stored"))}
     with two_hosts(root) as options:

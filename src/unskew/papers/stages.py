@@ -65,14 +65,16 @@ def hash_and_kip(df: DataFrame, key: str, work: Work, partitions: int) -> dict[s
         "Hash": lambda: df.groupBy(key),
         "KIP": lambda: unskew.groupBy(df, key, slots=partitions, planner="kip", buckets=100 * partitions),
     }
-    return run_each(df, work, partitions, groupings)
+    return run_each(df, key, work, partitions, groupings)
 
 
 def run_each(
-    df: DataFrame, work: Work, partitions: int, groupings: Mapping[str, Callable[[], Any]]
+    df: DataFrame, key: str, work: Work, partitions: int, groupings: Mapping[str, Callable[[], Any]]
 ) -> dict[str, Stage]:
-    """The job with the rows of `df` grouped in each of these ways."""
+    """The job with the rows of `df` grouped by `key` in each of these ways."""
     with _settings(df, partitions):
+        # what a worker imports when it first works is no part of the work
+        _run(lambda: df.limit(100).groupBy(key), work, partitions)
         # a stage in as many tasks as asked for: AQE would join small partitions of plain hashing
         return {name: _run(group, work, partitions) for name, group in groupings.items()}
 

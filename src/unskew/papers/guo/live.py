@@ -268,7 +268,7 @@ def _draw(record: Record, figure: Figure, label: str, lines: dict[str, list[floa
 
 COMMON: dict[str, Any] = {
     "parameters": {"unit": 10_000, "most": 15, "batches": 6, "period": 24},
-    "quick": {"unit": 1_000, "most": 3, "batches": 4, "period": 4},
+    "quick": {"most": 4, "batches": 4, "period": 4},
     "compute": latencies,
     "setting": "Live streams on Spark count generated words; a tuple is there until its slot is done with the "
     "micro-batch, so latencies are those of batches and only compare with each other. PKG is left out: it splits keys, "

@@ -149,8 +149,8 @@ SETTING = (
 LAST_ROUND = Experiment(
     name="kip-7",
     title="Record balance and processing time of Spark in the 7th crawl round",
-    parameters={"pages": 100_000, "page": 0.02, "slots": 64},
-    quick={"pages": 2_000, "page": 0.002},
+    parameters={"pages": 100_000, "page": 0.001, "slots": 64},
+    quick={"pages": 20_000},
     compute=last_round,
     claims=(
         shape("KIP improves the balance of fetch lists", _balance),
@@ -168,12 +168,12 @@ ROUNDS_AND_TEXTS = Experiment(
     title="Speedup over crawl rounds, and processing time of named entity recognition",
     parameters={
         "pages": 100_000,
-        "page": 0.02,
+        "page": 0.001,
         "slots": 64,
         "texts": 40_000,
         "text slots": [36, 72, 108],
     },
-    quick={"pages": 1_000, "page": 0.002, "texts": 2_000, "text slots": [36, 72]},
+    quick={"pages": 10_000, "texts": 8_000, "text slots": [36, 72]},
     compute=rounds_and_texts,
     claims=(
         shape("KIP is faster from the second crawl round on", _every_round),

@@ -139,7 +139,7 @@ BY_EXPONENT = Experiment(
         "records": 10_000_000,
         "keys": 1_000_000,
     },
-    quick={"exponents": [1.0, 1.4, 2.0], "records": 20_000, "keys": 2_000},
+    quick={"exponents": [1.0, 1.4, 2.0], "records": 400_000, "keys": 40_000},
     compute=by_exponent,
     claims=(
         shape("KIP improves the balance", _never_worse),
@@ -161,7 +161,7 @@ BY_PARTITIONS = Experiment(
         "records": 10_000_000,
         "keys": 1_000_000,
     },
-    quick={"slots": [20, 80], "records": 20_000, "keys": 2_000},
+    quick={"slots": [20, 80], "records": 400_000, "keys": 40_000},
     compute=by_partitions,
     claims=(
         shape("KIP improves the balance", _never_worse),
