@@ -12,6 +12,7 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 import unskew
+from unskew.commands.machine import TESTED_PYTHONS
 
 ROOT = Path(__file__).parents[1]
 
@@ -55,3 +56,16 @@ def test_the_version_has_one_place(wheel: zipfile.ZipFile) -> None:
 def test_the_command_is_installed(wheel: zipfile.ZipFile) -> None:
     (scripts,) = [name for name in wheel.namelist() if name.endswith("entry_points.txt")]
     assert "unskew = unskew.cli:app" in wheel.read(scripts).decode()
+
+
+def test_the_declared_pythons_are_those_that_doctor_and_the_docs_call_tested(wheel: zipfile.ZipFile) -> None:
+    (metadata,) = [name for name in wheel.namelist() if name.endswith(".dist-info/METADATA")]
+    declared = re.findall(
+        r"^Classifier: Programming Language :: Python :: (3\.\d+)$",
+        wheel.read(metadata).decode(),
+        re.MULTILINE,
+    )
+    assert declared == [f"{major}.{minor}" for major, minor in TESTED_PYTHONS]
+    quickstart = (ROOT / "docs" / "quickstart.md").read_text("utf-8")
+    (sentence,) = re.findall(r"Tested with Python ([^;]*);", quickstart)
+    assert re.findall(r"3\.\d+", sentence) == declared

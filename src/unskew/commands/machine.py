@@ -16,7 +16,7 @@ from pathlib import Path
 
 _GB = 1 << 30
 _OLDEST_JAVA = 17
-_NEWEST_PYTHON = (3, 13)  # what the tests run on
+TESTED_PYTHONS = ((3, 11),)  # those of the classifiers in pyproject.toml
 _LEAST_MEMORY = 4 * _GB  # a driver of 1 GB, its Python workers, and the rest of the machine
 _LEAST_DISK, _LITTLE_DISK = _GB // 2, 5 * _GB
 _SECONDS = 60  # for another program to tell its version, on a busy machine
@@ -61,9 +61,9 @@ def checks(environ: Mapping[str, str]) -> Iterator[Check]:
 def check_python(found: tuple[int, int]) -> Check:
     """The version of this Python."""
     text = f"{found[0]}.{found[1]}, {sys.executable}"
-    if found > _NEWEST_PYTHON:
-        newest = ".".join(map(str, _NEWEST_PYTHON))
-        return Check("Python", Status.WARNING, text, f"unskew is tested with Python 3.11 to {newest}")
+    if found > max(TESTED_PYTHONS):
+        tested = " and ".join(f"{major}.{minor}" for major, minor in TESTED_PYTHONS)
+        return Check("Python", Status.WARNING, text, f"unskew was tested with Python {tested}")
     return Check("Python", Status.OK, text)
 
 
