@@ -54,7 +54,7 @@ def test_the_page_follows_a_query_that_runs(spark: SparkSession, tmp_path: Path,
             shown(browser, 0)
             browser.evaluate("window.neverReloaded = true")
             for _ in range(4):
-                within(UPDATE, followed, browser)
+                within(UPDATE, followed)
             assert browser.evaluate("window.neverReloaded")
             assert browser.evaluate("document.getElementById('status').dataset.word") == "running"
             lines = query.journal()

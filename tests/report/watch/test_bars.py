@@ -70,16 +70,16 @@ def page(browser: Browser, journal: tuple[str, Ledger, int]) -> Page:
 
 
 def test_the_first_paint(page: Page) -> None:
-    assert within(FIRST_PAINT, page.first_paint, page.browser) > 0
+    assert within(FIRST_PAINT, page.first_paint) > 0
 
 
 def test_all_batches_are_drawn_as_soon_as_a_new_one(page: Page) -> None:
-    assert within(UPDATE, page.drawn, page.browser) > 0
+    assert within(UPDATE, page.drawn) > 0
 
 
 def test_a_batch_is_shown_soon_after_its_line(page: Page) -> None:
     for _ in range(3):
-        within(UPDATE, page.followed, page.browser)
+        within(UPDATE, page.followed)
 
 
 def test_a_new_batch_costs_the_page_little(page: Page) -> None:
