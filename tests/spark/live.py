@@ -40,8 +40,12 @@ class Live:
         for table in batches:
             number = len(list(self.source.iterdir()))
             path = self.source / f"{number:05d}.parquet"
-            pq.write_table(table, path)
-            os.utime(path, (1e9 + number, 1e9 + number))  # Spark takes files by age
+            unready = path.with_name(
+                f".{path.name}"
+            )  # Spark, which may be looking, takes it for none of its files
+            pq.write_table(table, unready)
+            os.utime(unready, (1e9 + number, 1e9 + number))  # Spark takes files by age
+            unready.rename(path)
 
     def events(self) -> DataFrame:
         reader = self.spark.readStream.schema(self.schema).option("maxFilesPerTrigger", 1)

@@ -43,6 +43,7 @@ class Browser:
         os.close(theirs_in)
         os.close(theirs_out)
         self._number, self._buffer, self._session = 0, b"", ""
+        self._scripts: set[str] = set()
         self.problems: list[str] = []
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
@@ -85,6 +86,18 @@ class Browser:
             assert time.monotonic() - started < seconds, f"not true after {seconds} s: {condition}"
             time.sleep(0.05)
         return time.monotonic() - started
+
+    def before_every_page(self, script: str) -> None:
+        """Run a script in each page that is opened from now on, before its own; once, however often this is said."""
+        if script not in self._scripts:
+            self.call("Page.addScriptToEvaluateOnNewDocument", source=script)
+            self._scripts.add(script)
+
+    def busy(self) -> float:
+        """Seconds of a processor that the page's main thread has used: what others take from it does not count."""
+        self.call("Performance.enable", timeDomain="threadTicks")
+        found = {one["name"]: one["value"] for one in self.call("Performance.getMetrics")["metrics"]}
+        return float(found["TaskDuration"])
 
     def look(self, *, width: int = 1200, height: int = 900, scheme: str = "light") -> None:
         """Take a size and a colour scheme."""
