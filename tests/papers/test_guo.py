@@ -27,12 +27,16 @@ def test_clb_with_one_window_leaves_nearly_all_on_one_instance() -> None:
 
 @pytest.fixture
 def scaled() -> Record:
-    """Two windows on one instance, then two on two; UHLB is uneven and stops for a second to move."""
-    even, uneven = [[1000], [1000], [1000, 1000], [1000, 1000]], [[1000], [1000], [1500, 500], [1500, 500]]
-    results = {name: {"loads": uneven if name == "UHLB" else even, "moved": [0] * 4} for name in ALGORITHMS}
-    still, moving = {str(at): 0.0 for at in range(4)}, {"0": 0.0, "1": 0.0, "2": 1.0, "3": 0.0}
+    """Two windows on one instance, one that needs another, then two on two; UHLB is uneven and stops to move."""
+    even = [[1000], [1000], [2000], [1000, 1000], [1000, 1000]]
+    uneven = [[1000], [1000], [2000], [1500, 500], [1500, 500]]
+    results = {name: {"loads": uneven if name == "UHLB" else even, "moved": [0] * 5} for name in ALGORITHMS}
+    still = {str(at): 0.0 for at in range(5)}
+    moving = {**still, "3": 1.0}
     points = [{"seconds": 1.0, "parts": moving if name == "UHLB" else still} for name in ALGORITHMS]
-    return Record("guo-6", {"most": 2}, 0, results, {"seconds": 1.0, "points": points}, {}, quick=True)
+    return Record(
+        "guo-6", {"most": 2, "unit": 1000}, 0, results, {"seconds": 1.0, "points": points}, {}, quick=True
+    )
 
 
 def test_a_tuple_waits_for_its_slot_and_for_moving(scaled: Record) -> None:

@@ -85,6 +85,6 @@ def test_each_operator_of_a_chain_has_its_page(spark: SparkSession, tmp_path: Pa
         arguments = ["watch", live.checkpoint, "--operator", str(operator), "--export", str(exported)]
         assert CliRunner().invoke(app, arguments).exit_code == 0
         browser.open(exported.as_uri())
-        shown(browser, 2)
+        browser.wait("document.querySelectorAll('#keys tbody tr').length > 0")
         assert browser.evaluate(FIRST_CELLS.format("keys")) == keys
         assert text(browser, "status").startswith("stopped")
