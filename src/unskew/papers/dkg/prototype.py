@@ -79,7 +79,7 @@ def _stages(run: Run, plan: unskew.Plan, columns: dict[str, Any]) -> dict[str, S
             "Modulo": lambda: tuples.groupBy("cell"),
             "DKG": lambda: unskew.groupBy(tuples, "cell", plan=plan),
         }
-        return run_each(tuples, "cell", stays, plan.table.slots, groupings)
+        return run_each(tuples, stays, plan.table.slots, groupings)
 
 
 def usage(run: Run) -> dict[str, Any]:
