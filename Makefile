@@ -72,8 +72,8 @@ bench-locality: $(STAMP) ## Measure operators in a row on several hosts (root; l
 
 .PHONY: bench-papers
 bench-papers: $(STAMP) ## Reproduce the figures of the papers, or go on where that stopped; writes a page (hours)
-	$(WITH_JAVA) $(BIN)/unskew bench run
-	$(BIN)/unskew bench report
+	$(WITH_JAVA) $(BIN)/unskew bench run --out benchmarks/results/papers
+	$(BIN)/unskew bench report --out benchmarks/results/papers --docs docs/reproduction.md
 	$(BIN)/python -m unskew.papers.beyond.pages
 
 .PHONY: venv

@@ -1,4 +1,4 @@
-"""Throughput on several hosts, Figures 7 to 9, 13 and 14: what `make bench-locality` measured on its cluster."""
+"""Throughput on several hosts, Figures 7 to 9 and 13: what `make bench-locality` measured on its cluster."""
 
 from __future__ import annotations
 
@@ -115,14 +115,6 @@ def _slower_links(record: Record) -> Fact:
     return Fact(gains["100mbit"] > gains["1gbit"], _each(gains))
 
 
-def _more_servers(record: Record) -> Fact:
-    gains = {n: _steps(record)[f"{n} servers, 100mbit"] for n in SERVERS}
-    return Fact(gains[2] < gains[4] < gains[6], _each(gains))
-
-
-Line = tuple[str, list[float]]
-
-
 def _panels(
     record: Record, figure: Figure, label: str, x: tuple[int, ...], panels: dict[str, Callable[[int], Any]]
 ) -> None:
@@ -170,19 +162,6 @@ def draw_steps(record: Record, figure: Figure) -> None:
         axes.axvline(10, color="black", linewidth=0.8, linestyle="--")
         axes.set(xlabel="micro-batch", ylabel="micro-batches a second", title=rate, ylim=(0, None))
     both[-1].legend()
-
-
-def draw_gains(record: Record, figure: Figure) -> None:
-    """Figure 14."""
-    axes = figure.subplots()
-    for name, style in zip(("locality-aware", "hash"), styles(), strict=False):
-        rates = [
-            1 / statistics.median(record.results[f"{n} servers, 100mbit"][name]["seconds"][14:24])
-            for n in SERVERS
-        ]
-        axes.plot(SERVERS, rates, label=name, **style)
-    axes.set(xlabel="servers", ylabel="micro-batches a second", ylim=(0, None))
-    axes.legend()
 
 
 SYNTHETIC: dict[str, Any] = {
@@ -259,13 +238,5 @@ STEP = Benchmarked(
     ),
     draw=draw_steps,
     size=(9.0, 4.0),
-    **LIVE,
-)
-
-GAINS = Benchmarked(
-    name="caneill-14",
-    title="Average throughput over parallelism, with and without reconfiguration",
-    claims=(shape("the gap is greater for higher parallelism", _more_servers),),
-    draw=draw_gains,
     **LIVE,
 )

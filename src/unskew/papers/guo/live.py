@@ -309,7 +309,9 @@ LATENCY = Experiment(
 RATIOS = Experiment(
     name="guo-5",
     title="Ratio of processing latencies over the number of instances",
-    claims=(shape("UHLB fluctuates more than CLB and ELB", _steadier),),
+    claims=(
+        shape("UHLB fluctuates more than CLB and ELB", _steadier, why=f"ELB holds, CLB does not: {CLB}"),
+    ),
     draw=draw_ratios,
     **COMMON,
 )
