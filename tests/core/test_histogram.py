@@ -355,7 +355,7 @@ class TestSampling:
         part = replace(Histogram.from_counts({"a": 30}, buckets=2), sampled=0.1, key_names=("user",))
         whole = Histogram.from_counts({"a": 10}, buckets=2)
         for merged in (part.merge(whole), whole.merge(part)):
-            assert merged.sampled == pytest.approx((30 * 0.1 + 10) / 40)
+            assert merged.sampled == pytest.approx(40 / (30 / 0.1 + 10))
             assert merged.key_names == ("user",)
         none = replace(Histogram.empty(buckets=2), sampled=0.5)
         assert none.merge(Histogram.empty(buckets=2)).sampled == 0.5

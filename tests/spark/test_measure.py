@@ -105,6 +105,15 @@ def test_auto_counts_all_of_little_and_a_tenth_of_much(
     assert [load for _, load in much.top()] == pytest.approx([4_000] * 5, rel=0.25)
 
 
+def test_a_sample_is_not_drawn_by_the_users_own_random_numbers(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(measuring, "AUTO_FIRST", 100)
+    df = spark.range(0, 20_000, 1, 2).select(F.floor(10 * F.rand(0)).alias("k"))
+    found = unskew.measure(df, "k", sample="auto")
+    assert [load for _, load in found.top()] == pytest.approx([2_000] * 10, rel=0.4)
+
+
 def test_auto_with_a_weight_counts_all_of_little_and_a_tenth_of_much(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -291,11 +291,11 @@ class Histogram:
         )
 
     def _sampled_with(self, other: Histogram) -> float:
-        """The share of the records that both together looked at."""
+        """The share of a sample of all records that would tell as much as both together."""
         mine, theirs = self.records, other.records
         if mine + theirs == 0:
             return min(self.sampled, other.sampled)
-        return (mine * self.sampled + theirs * other.sampled) / (mine + theirs)
+        return (mine + theirs) / (mine / self.sampled + theirs / other.sampled)
 
     def decayed(self, factor: float) -> Histogram:
         """Every figure times `factor`: an older window counts for less."""

@@ -65,7 +65,7 @@ class LogDiagnosis:
     `uneven` stages lost time to unequal or too few tasks: `saved` is how much, as if stages ran one after the
     other, and `saved_by_unskew` the part of it that another placement of keys could save. `findings` are the
     worst of them, the worst first. `shuffle_local` and `shuffle_remote` are the bytes that tasks read from shuffles,
-    on their own executor and over the network.
+    on their own host and over the network, of all attempts.
     """
 
     application: str

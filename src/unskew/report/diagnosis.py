@@ -305,7 +305,11 @@ def _words(diagnosis: Diagnosis) -> Sequence[Row]:
 
 def _method(diagnosis: Diagnosis, source: str) -> list[str]:
     histogram = diagnosis.histogram
-    looked = "all records" if histogram.sampled >= 1 else f"a random {histogram.sampled:.1%} of the records"
+    looked = (
+        "all records"
+        if histogram.sampled >= 1
+        else f"a sample that tells as much as {histogram.sampled:.1%} of the records"
+    )
     weighted = not np.isclose(histogram.total, histogram.records)
     load = f"a weight column ({histogram.total:,.6g} in all)" if weighted else "the number of records"
     texts = [f"Data: {inert(source)}."] if source else []

@@ -19,7 +19,7 @@ from unskew.core.locality import check_options
 from unskew.core.pairs import PairHistogram
 from unskew.core.routing import check_slots
 from unskew.spark.grouping import Grouped
-from unskew.spark.keys import Key, KeyColumns, free_name, key_columns, names_of
+from unskew.spark.keys import Key, KeyColumns, free_name, key_columns, lots, names_of
 from unskew.spark.measure import (
     AUTO_ROWS,
     AUTO_SHARE,
@@ -150,7 +150,7 @@ def _pairs(
     parts = {side: [f"{side}{i}" for i in range(len(columns))] for side, columns in named.items()}
     half = free_name("__half", df.columns)
     by_pair = (
-        df.withColumn(half, F.floor(2 * F.rand(seed=0)))
+        df.withColumn(half, F.floor(2 * lots()))
         .groupBy(*named["a"], *named["b"])
         .agg(F.sum(half).cast("double").alias("one"), F.count(F.lit(1)).cast("double").alias("both"))
     )

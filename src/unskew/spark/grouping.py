@@ -50,7 +50,7 @@ def group_by(
 
     Nothing runs until a method of the result is called. Then the key is measured (unless `plan` is given: a
     plan or the path of a saved one), a table is planned, and the rows are shuffled once, by slot. With the planner
-    "auto" a key without harmful skew is placed by hash, as Spark does it.
+    "auto" a key without harmful skew is placed by hash alone.
     """
     keys = key_columns(df, key)
     options = Options(slots, planner, plan, sample, weight, buckets)

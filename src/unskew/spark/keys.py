@@ -81,6 +81,15 @@ def column(name: str) -> Column:
     return F.col("`" + name.replace("`", "``") + "`")
 
 
+def lots() -> Column:
+    """A number between 0 and 1 for each row, the same each time.
+
+    Spark draws the same numbers for the same seed and partition, so with a seed that people use a sample might be drawn
+    by the very column that the key was made with.
+    """
+    return F.rand(seed=6_364_136_223_846_793_005)
+
+
 def free_name(wanted: str, *names: Sequence[str]) -> str:
     """A column name like `wanted` that is not among `names`."""
     taken = {name.lower() for several in names for name in several}

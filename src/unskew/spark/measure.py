@@ -12,7 +12,7 @@ from pyspark.sql import types as T
 
 from unskew.core.hashing import buckets_of
 from unskew.core.histogram import DEFAULT_BUCKETS, Histogram, Measures
-from unskew.spark.keys import Key, KeyColumns, column, field, key_columns
+from unskew.spark.keys import Key, KeyColumns, column, field, key_columns, lots
 from unskew.spark.sketching import (
     MOST_BUCKETS,
     aggregates_among,
@@ -53,8 +53,9 @@ def measure(
     Records are counted by key with Spark's own partial aggregation, the counts summed by bucket, and the
     `tracked` heaviest keys read back with them. `weight` names a column with the cost of a record (bytes,
     tuples, seconds); otherwise every record weighs 1. `sample` is a share of the records (a float below 1),
-    about how many to look at (a whole number; counts the rows first), or "auto": a tenth of them, all if there
-    are few, and without a weight by Spark's sketches (see `sketching`), which need no shuffle by key.
+    about how many to look at (a whole number; counts the rows first), or "auto": the first 50 000 of
+    every partition and a tenth of the others, by Spark's sketches (see `sketching`), which need no shuffle by key; with
+    a weight a tenth of all, or all if that is few, by key.
     """
     keys = key_columns(df, key)
     check_weight(df, weight)
@@ -77,7 +78,7 @@ def measure(
 def _sketch(df: DataFrame, keys: KeyColumns, buckets: int) -> Histogram:
     """The first records of every partition, and a sample of the others, in one job."""
     place = F.monotonically_increasing_id().bitwiseAND((1 << 33) - 1)  # of a row in its partition
-    rows = items(df, keys, buckets, place=place, lot=F.rand(seed=0))
+    rows = items(df, keys, buckets, place=place, lot=lots())
     first, drawn = f"place < {AUTO_FIRST}", f"place >= {AUTO_FIRST} AND lot < {AUTO_SHARE}"
     seen = (
         rows.where(f"{first} OR {drawn}")
@@ -85,9 +86,9 @@ def _sketch(df: DataFrame, keys: KeyColumns, buckets: int) -> Histogram:
             F.struct(*aggregates_among(first, buckets)).alias("first"),
             F.struct(*aggregates_among(drawn, buckets)).alias("drawn"),
         )
-        .toArrow()  # thousands of counts, which are slow as rows
+        .collect()[0]
     )
-    whole, sample = (histogram_of(seen[name][0].as_py(), keys, buckets) for name in ("first", "drawn"))
+    whole, sample = (histogram_of(seen[name].asDict(), keys, buckets) for name in ("first", "drawn"))
     return whole.merge(scaled(sample, AUTO_SHARE)) if sample.records else whole
 
 

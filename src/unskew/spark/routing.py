@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 
 from unskew.core.hashing import Hashes
 from unskew.core.routing import RoutingTable
+from unskew.spark.keys import lots
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -103,7 +104,7 @@ def _slots_by_cell(table: RoutingTable, cells: NDArray[np.int64]) -> Any:
     named = [table.choices[ends[r] : ends[r + 1]].tolist() if r >= 0 else [0] for r in rows]
     split = _literal(named, "array<array<int>>")
     # Drawn, not in turn: where keys alternate, every record of one of them would have the same turn.
-    drawn = F.rand(seed=0)
+    drawn = lots()
 
     def slot(cell: Column) -> Column:
         row = F.get(split, cell)

@@ -161,7 +161,7 @@ def _shown(gains: dict[int, float]) -> str:
 def _more(record: Record) -> Fact:
     gains = _gains(record)
     several = [gain for k, gain in gains.items() if k > 1]
-    return Fact(sum(gain > 1 for gain in several) >= len(several) - 2, _shown(gains))
+    return Fact(sum(gain > 1 for gain in several) >= 0.75 * len(several), _shown(gains))
 
 
 def _twice(record: Record) -> Fact:
