@@ -60,7 +60,7 @@ def test_each_of_several_operators_can_be_watched(checkpoint: Path) -> None:
     assert "because of 1" in result.stdout
     assert "because of 2" not in result.stdout
     assert "because of 2" in run(checkpoint, "--tui").stdout
-    assert "has no operator 2: it has 2" in complaint(checkpoint, "--operator", "2")
+    assert "has 2 operators, numbered from 0, and no operator 2" in complaint(checkpoint, "--operator", "2")
 
 
 def test_mistakes_are_one_line(checkpoint: Path, tmp_path: Path) -> None:

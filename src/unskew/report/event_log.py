@@ -85,7 +85,7 @@ def key_figures(diagnosis: LogDiagnosis) -> list[Card]:
         Card(
             "Shuffled over the network",
             f"{diagnosis.shuffle_remote / 1e6:,.1f} MB",
-            f"and {diagnosis.shuffle_local / 1e6:,.1f} MB read where they had been written",
+            f"and {diagnosis.shuffle_local / 1e6:,.1f} MB on the host that had written them",
         ),
     ]
     return figures if diagnosis.findings else figures[2:]

@@ -78,7 +78,12 @@ def field(df: DataFrame, name: str) -> T.StructField:
 
 def column(name: str) -> Column:
     """A column by its name, whatever characters that has."""
-    return F.col("`" + name.replace("`", "``") + "`")
+    return F.col(quoted(name))
+
+
+def quoted(name: str) -> str:
+    """The name of a column as SQL has it."""
+    return "`" + name.replace("`", "``") + "`"
 
 
 def lots() -> Column:

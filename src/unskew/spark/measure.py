@@ -12,14 +12,8 @@ from pyspark.sql import types as T
 
 from unskew.core.hashing import buckets_of
 from unskew.core.histogram import DEFAULT_BUCKETS, Histogram, Measures
-from unskew.spark.keys import Key, KeyColumns, column, field, key_columns, lots
-from unskew.spark.sketching import (
-    MOST_BUCKETS,
-    aggregates_among,
-    histogram_of,
-    items,
-    merged_hashes,
-)
+from unskew.spark.keys import Key, KeyColumns, column, field, free_name, key_columns, lots
+from unskew.spark.sketching import MOST_BUCKETS, aggregates, histogram_of, merged_hashes
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -77,14 +71,17 @@ def measure(
 
 def _sketch(df: DataFrame, keys: KeyColumns, buckets: int) -> Histogram:
     """The first records of every partition, and a sample of the others, in one job."""
-    place = F.monotonically_increasing_id().bitwiseAND((1 << 33) - 1)  # of a row in its partition
-    rows = items(df, keys, buckets, place=place, lot=lots())
-    first, drawn = f"place < {AUTO_FIRST}", f"place >= {AUTO_FIRST} AND lot < {AUTO_SHARE}"
+    key_hash, place, lot = (free_name(name, df.columns) for name in ("__hash", "__place", "__lot"))
+    number = F.monotonically_increasing_id().bitwiseAND((1 << 33) - 1)  # of a row in its partition
+    first, drawn = f"{place} < {AUTO_FIRST}", f"{place} >= {AUTO_FIRST} AND {lot} < {AUTO_SHARE}"
     seen = (
-        rows.where(f"{first} OR {drawn}")
+        df.withColumns({key_hash: keys.hash(), place: number, lot: lots()})
+        .where(f"{first} OR {drawn}")
         .agg(
-            F.struct(*aggregates_among(first, buckets)).alias("first"),
-            F.struct(*aggregates_among(drawn, buckets)).alias("drawn"),
+            *(
+                F.struct(*aggregates(keys, key_hash, buckets, rows)).alias(name)
+                for name, rows in (("first", first), ("drawn", drawn))
+            )
         )
         .collect()[0]
     )

@@ -12,10 +12,10 @@ from pyspark.sql import functions as F
 
 from unskew.core.hashing import Hashes, buckets_of, hash_keys
 from unskew.core.histogram import Histogram, Measures
-from unskew.spark.keys import KeyColumns, column
+from unskew.spark.keys import KeyColumns, quoted
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column
 
 HEAVY = 1024
 """Heavy keys read back: about the most rows a table will have."""
@@ -26,34 +26,22 @@ MOST_BUCKETS = 500_000
 _TRACKED = 16_384  # items that the heavy-key sketch keeps count of
 
 
-def aggregates(keys: KeyColumns, key_hash: str, buckets: int) -> list[Column]:
-    """The figures to gather from a DataFrame that has the key's hash in the column `key_hash`."""
-    item = _item(keys) if _by_value(keys) else F.col(key_hash)
-    bucket = F.pmod(F.col(key_hash), F.lit(buckets)).cast("int")
-    return [
-        _top(item, HEAVY, _TRACKED).alias("heavy"),
-        _top(bucket, buckets, 2 * buckets).alias("buckets"),  # more room than buckets: every count is exact
-        F.approx_count_distinct(key_hash).alias("distinct"),
-    ]
+def aggregates(keys: KeyColumns, key_hash: str, buckets: int, among: str = "") -> list[Column]:
+    """The figures to gather from a DataFrame that has the key's hash in the column `key_hash`.
 
-
-def items(df: DataFrame, keys: KeyColumns, buckets: int, **flags: Column) -> DataFrame:
-    """What sketches are made of, for `aggregates_among`: item, bucket, hash, and columns that tell rows apart."""
-    key_hash = keys.hash()
-    item = _item(keys) if _by_value(keys) else key_hash
-    bucket = F.pmod(key_hash, F.lit(buckets)).cast("int")
-    named = {"item": item, "bucket": bucket, "hash": key_hash, **flags}
-    return df.select(*[each.alias(name) for name, each in named.items()])
-
-
-def aggregates_among(rows: str, buckets: int) -> list[Column]:
-    """The figures of `aggregates` from `items`, of those rows only for which the SQL condition `rows` holds."""
+    `among` is an SQL condition on the rows that count. It is text because Spark's Python columns know no FILTER.
+    """
+    named = quoted(key_hash)
+    item = _item(keys) if _by_value(keys) else named
+    bucket = f"CAST(pmod({named}, {buckets}) AS INT)"
     figures = {
-        "heavy": f"approx_top_k(item, {HEAVY}, {_TRACKED})",
-        "buckets": f"approx_top_k(bucket, {buckets}, {2 * buckets})",
-        "distinct": "approx_count_distinct(hash)",
+        "heavy": f"approx_top_k({item}, {HEAVY}, {_TRACKED})",
+        # more room than buckets: every count is exact
+        "buckets": f"approx_top_k({bucket}, {buckets}, {2 * buckets})",
+        "distinct": f"approx_count_distinct({named})",
     }
-    return [F.expr(f"{figure} FILTER (WHERE {rows})").alias(name) for name, figure in figures.items()]
+    only = f" FILTER (WHERE {among})" if among else ""
+    return [F.expr(figure + only).alias(name) for name, figure in figures.items()]
 
 
 def histogram_of(seen: Mapping[str, Any], keys: KeyColumns, buckets: int) -> Histogram:
@@ -99,20 +87,16 @@ def merged_hashes(histogram: Histogram) -> Histogram:
     return merged.trimmed(merged.capacity)
 
 
-def _top(item: Any, k: int, tracked: int) -> Any:
-    return F.call_function("approx_top_k", item, F.lit(k), F.lit(tracked))
-
-
 def _by_value(keys: KeyColumns) -> bool:
     """Whether Spark's sketch can hold the key itself."""
     refused = (pa.types.is_struct, pa.types.is_null, pa.types.is_binary)
     return not any(is_refused(keys.type) for is_refused in refused)
 
 
-def _item(keys: KeyColumns) -> Column:
+def _item(keys: KeyColumns) -> str:
     """The key as the sketch may hold it: a moment as a number, since a Python datetime would depend on the zone."""
-    item = column(keys.names[0])
-    return F.unix_micros(item) if _is_moment(keys.type) else item
+    item = quoted(keys.names[0])
+    return f"unix_micros({item})" if _is_moment(keys.type) else item
 
 
 def _values(items: list[Any], key_type: pa.DataType) -> pa.Array:

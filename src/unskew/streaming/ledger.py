@@ -24,7 +24,7 @@ from unskew.core.files import UnreadableFileError
 from unskew.core.pairs import PairHistogram
 from unskew.core.protocol import Acknowledgement, Exported, Handoff, Turn
 from unskew.core.routing import RoutingTable
-from unskew.streaming.folder import Folder
+from unskew.streaming.folder import Folder, absolute
 
 RETAINED = 100
 """Batches whose files are kept, as Spark keeps 100 of its own: a batch that is replayed finds what it needs."""
@@ -47,6 +47,22 @@ class Report:
     ack: Acknowledgement
     loads: pa.Table
     figures: Mapping[str, Any] = field(default_factory=dict)
+
+
+def operator_of(checkpoint: str, number: int) -> dict[str, Any]:
+    """What the operator of that number was when the query first started; a ValueError if there is none."""
+    first = Ledger(absolute(checkpoint)).operator()
+    if first is None:
+        raise ValueError(
+            f"{checkpoint} is no checkpoint of unskew.stream: it has no file unskew/operator; "
+            "name the folder that was given to start(checkpoint=…), once that query has started"
+        )
+    about = Ledger(absolute(checkpoint), number=number).operator()
+    if about is None:
+        raise ValueError(
+            f"{checkpoint} has {first.get('operators', 1)} operators, numbered from 0, and no operator {number}"
+        )
+    return about
 
 
 class Ledger:

@@ -19,7 +19,7 @@ from unskew.streaming import aggregates, sketched
 from unskew.streaming.aggregation import Aggregation
 from unskew.streaming.folder import absolute
 from unskew.streaming.labels import slot_labels
-from unskew.streaming.ledger import Ledger
+from unskew.streaming.ledger import Ledger, operator_of
 from unskew.streaming.operators import AggregateOperator, Operator, Window
 from unskew.streaming.processor import ABOUT, PIECES
 from unskew.streaming.slot_state import HASH, Layout, SlotState
@@ -33,7 +33,7 @@ def journal(checkpoint: str, operator: int = 0) -> list[dict[str, Any]]:
 
     Of operators in a row each has a journal; the first is 0.
     """
-    _operator_of(checkpoint, operator)
+    operator_of(checkpoint, operator)
     return Ledger(absolute(checkpoint), number=operator).lines()
 
 
@@ -46,7 +46,7 @@ def state(checkpoint: str, spark: SparkSession | None = None, operator: int = 0)
     from pyspark.sql import SparkSession
 
     checkpoint = absolute(checkpoint)
-    about = _operator_of(checkpoint, operator)
+    about = operator_of(checkpoint, operator)
     spark = spark or SparkSession.active()
     ledger = Ledger(checkpoint, about["identity"], operator, about.get("operators", 1) - 1 - operator)
     commits = [int(name) for name in ledger.spark.names("commits") if name.isdigit()]
@@ -193,18 +193,6 @@ class _NoCache:
 
     def remove(self, run: str) -> None:
         pass
-
-
-def _operator_of(checkpoint: str, number: int) -> dict[str, Any]:
-    first = Ledger(absolute(checkpoint)).operator()
-    if first is None:
-        raise ValueError(f"{checkpoint} is no checkpoint of unskew.stream: it has no file unskew/operator")
-    about = Ledger(absolute(checkpoint), number=number).operator()
-    if about is None:
-        raise ValueError(
-            f"{checkpoint} has {first.get('operators', 1)} operators, numbered from 0, and no operator {number}"
-        )
-    return about
 
 
 def _packed(schema: pa.Schema) -> str:

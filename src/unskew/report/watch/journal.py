@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from unskew.report.labels import inert, key_label
 from unskew.streaming.folder import absolute
-from unskew.streaming.ledger import Ledger
+from unskew.streaming.ledger import Ledger, operator_of
 from unskew.streaming.lock import Lock
 
 Figure: TypeAlias = float | None
@@ -155,15 +155,7 @@ class Watched:
         self._last: dict[str, Any] = {}
         self._gone = False
         self._looked = float("-inf")
-        first = Ledger(absolute(checkpoint)).operator()
-        if first is None:
-            raise ValueError(
-                f"{checkpoint} is no checkpoint of unskew.stream: it has no file unskew/operator; "
-                "name the folder that was given to start(checkpoint=…), once that query has started"
-            )
-        operators = first.get("operators", 1)
-        if self._ledger.operator() is None:
-            raise ValueError(f"{checkpoint} has no operator {operator}: it has {operators}, numbered from 0")
+        operators = operator_of(checkpoint, operator).get("operators", 1)
         row = f", operator {operator} of {operators} (counted from 0)" if operators > 1 else ""
         self.checkpoint = inert(checkpoint + row)
 
