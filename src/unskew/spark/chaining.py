@@ -141,7 +141,7 @@ def _pairs(
 ) -> tuple[PairHistogram, PairHistogram]:
     """The most frequent pairs of a sample in either half of its records, counted by Spark's own aggregation.
 
-    Each half stands for half of `total` records.
+    Of `total` records each half stands for the part that its share of the pairs' records suggests.
     """
     named = {
         side: [part.alias(f"{side}{i}") for i, part in enumerate(key.columns())]
@@ -166,11 +166,12 @@ def _pairs(
     keys = [key_array(heaviest[side].combine_chunks(), key) for side, key in (("a", a), ("b", b))]
     hashes = (heaviest["hash_a"].to_numpy(), heaviest["hash_b"].to_numpy())
     one, both = heaviest["one"].to_numpy(), heaviest["both"].to_numpy()
-    halves = [
+    part = float(one.sum() / both.sum()) if len(both) else 0.5
+    first, second = (
         PairHistogram.from_arrays(keys[0], keys[1], counts / share, hashes=hashes, capacity=most)
         for counts in (one, both - one)
-    ]
-    return replace(halves[0], total=total / 2), replace(halves[1], total=total / 2)
+    )
+    return replace(first, total=part * total), replace(second, total=(1.0 - part) * total)
 
 
 def chained(
