@@ -8,8 +8,9 @@ import pytest
 from tests.papers.small import IMPOSSIBLE, Dice, experiment, paper, within_sides
 from tests.report.html_facts import assert_self_contained, read
 from unskew.papers.drawing import picture
-from unskew.papers.experiment import Benchmarked, Claim, Fact, Paper, Verdict, judge, shape
-from unskew.papers.reproduction import gather, write_html, write_markdown
+from unskew.papers.experiment import Benchmarked, Claim, Fact, Omitted, Paper, Record, Verdict, judge, shape
+from unskew.papers.registry import PAPERS
+from unskew.papers.reproduction import gather, saved, write_html, write_markdown
 from unskew.papers.running import compute, run_all
 
 HOLDS = shape("a throw is on its die", within_sides)
@@ -109,3 +110,18 @@ def test_a_figure_of_a_benchmark_is_judged_by_its_results(tmp_path: Path) -> Non
     (tmp_path / "dice.json").write_text(json.dumps({**results, "hosts": {}}))
     with pytest.raises(ValueError, match=r"dice\.json lacks 'gain' for dice-3: run `make bench-dice`"):
         page()
+
+
+RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
+
+CLAIMS = [
+    pytest.param(claim, record, id=f"{figure.name}: {claim.says}")
+    for figure in (entry for paper in PAPERS for entry in paper.entries)
+    if not isinstance(figure, Omitted) and (record := saved(figure, RESULTS / "papers", RESULTS)) is not None
+    for claim in figure.claims
+]
+
+
+@pytest.mark.parametrize(("claim", "record"), CLAIMS)
+def test_what_the_committed_page_denies_it_explains(claim: Claim, record: Record) -> None:
+    assert claim.why or claim.check(record).holds

@@ -85,11 +85,15 @@ def write_html(papers: Sequence[tuple[Paper, list[Entry]]], path: Path) -> None:
     page.write(path, page.render("The papers, reproduced", LEAD, sections))
 
 
-def _shown(figure: Experiment | Benchmarked, folder: Path, benchmarks: Path) -> Shown:
+def saved(figure: Experiment | Benchmarked, folder: Path, benchmarks: Path) -> Record | None:
+    """The record of a figure: the full one, else the quick one, or the benchmark's."""
     if isinstance(figure, Benchmarked):
-        record = benchmarked(figure, benchmarks)
-    else:
-        record = load(Task(figure, False, folder)) or load(Task(figure, True, folder))
+        return benchmarked(figure, benchmarks)
+    return load(Task(figure, False, folder)) or load(Task(figure, True, folder))
+
+
+def _shown(figure: Experiment | Benchmarked, folder: Path, benchmarks: Path) -> Shown:
+    record = saved(figure, folder, benchmarks)
     if record is None:
         return Shown(figure)
     try:

@@ -224,7 +224,8 @@ IMBALANCE = Experiment(
     compute=by_instances,
     claims=(
         MATCHES,
-        shape("DKG's worst case is close to O-apx", _within("DKG worst", "O-apx", 0.1)),
+        # by the paper's own lines (Table 1) 24.0 is close to 21.4 at k = 2: 12 %
+        shape("DKG's worst case is close to O-apx", _within("DKG worst", "O-apx", 0.15)),
         shape("a noteworthy gap between the means of DKG and Universal", _beyond("Universal", "DKG", 0.05)),
         CLOSER_TO_SINGLE,
     ),

@@ -274,7 +274,7 @@ MOVED = Experiment(
         printed("UHLB: 24.2 %", 0.242, _share("UHLB"), within=0.05, why=WHY_UHLB),
         printed("ELB: 14.5 %", 0.145, _share("ELB"), within=0.05, why=WHY_ELB),
         printed("CLB: 48.4 % each time", 0.484, _at_once, within=0.15, why=WHY_ELB),
-        printed("CLB: 1.6 % a window", 0.016, _share("CLB"), within=0.01),
+        printed("CLB: 1.6 % a window", 0.016, _share("CLB"), within=0.01, why=WHY_ELB),
     ),
     draw=draw_moved,
     size=(9.0, 4.0),

@@ -307,7 +307,15 @@ LATENCY = Experiment(
             _elb_longest,
             why="the longest is that of the window in which one instance has the tuples of two, whatever the algorithm",
         ),
-        printed("ELB's mean is 0.72 of UHLB's", 0.73 / 1.01, _elb_to_uhlb, within=0.15),
+        printed(
+            "ELB's mean is 0.72 of UHLB's",
+            0.73 / 1.01,
+            _elb_to_uhlb,
+            within=0.15,
+            why="where no instance is missing, ELB's mean is 0.997, 0.995 and 0.945 of UHLB's on 2, 3 and 4 instances "
+            "(quick set): a random function is the less even the more there are; and in the windows in which one is "
+            "missing both take as long",
+        ),
     ),
     **COMMON,
 )
