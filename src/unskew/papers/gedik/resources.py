@@ -134,7 +134,7 @@ def _sums_balance_best(record: Record) -> Fact:
     facts, holds = [], True
     for r in record.parameters["resources"]:
         b = _by_utility(record, "b", "redist", r)
-        holds &= max(b["APM"], b["APLM"]) <= 1.05 * min(b.values())
+        holds &= max(b["APM"], b["APLM"]) <= min(b["A"], b["ATM"], b["ATLM"])
         facts.append(f"{r}: " + ", ".join(f"{u} {x:.2f}" for u, x in b.items()))
     return Fact(holds, "; ".join(facts))
 
