@@ -34,7 +34,7 @@ TABLE = {
 
 SAMPLED = (
     "The worst of n runs grows with n and scatters. Values placed at random, one by one, give a = 82, 85, 88 after "
-    "200, 1000, 10 000 runs; six repetitions of 10 000 runs gave a from 86.3 to 89.4 and b from −81 to −69, another −55. "
+    "200, 1000, 10 000 runs; six repetitions of the last gave a from 86.3 to 89.4 and b from −81 to −69, another −55. "
     "The mean line scatters, too: after 200 runs its b has a standard deviation of 2."
 )
 
