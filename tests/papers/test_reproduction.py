@@ -116,7 +116,8 @@ RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
 
 CLAIMS = [
     pytest.param(claim, record, id=f"{figure.name}: {claim.says}")
-    for figure in (entry for paper in PAPERS for entry in paper.entries)
+    for each in PAPERS
+    for figure in each.entries
     if not isinstance(figure, Omitted) and (record := saved(figure, RESULTS / "papers", RESULTS)) is not None
     for claim in figure.claims
 ]
@@ -124,4 +125,4 @@ CLAIMS = [
 
 @pytest.mark.parametrize(("claim", "record"), CLAIMS)
 def test_what_the_committed_page_denies_it_explains(claim: Claim, record: Record) -> None:
-    assert claim.why or claim.check(record).holds
+    assert claim.check(record).holds or claim.why

@@ -146,6 +146,12 @@ def test_a_sample_is_enough(spark: SparkSession) -> None:
     assert local_shares(part.tables, whole.pairs)[0] > 0.95 * whole.locality
 
 
+def test_one_chance_pair_of_many_promises_no_locality(spark: SparkSession) -> None:
+    unique = spark.range(0, 400, 1, 2).select(F.col("id").alias("a"), F.col("id").alias("b"))
+    plan = unskew.plan_chain(unique, ["a", "b"], slots=4, pairs=1)
+    assert plan.expected == pytest.approx(1 / 4, abs=0.01)
+
+
 def test_a_saved_plan_serves_another_run(df: DataFrame, tmp_path: Path) -> None:
     unskew.plan_chain(df, ["region", "tag"], slots=4).save(tmp_path / "plan")
     plan = unskew.ChainPlan.load(tmp_path / "plan")

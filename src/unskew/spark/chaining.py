@@ -141,7 +141,7 @@ def _pairs(
 ) -> tuple[PairHistogram, PairHistogram]:
     """The most frequent pairs of a sample in either half of its records, counted by Spark's own aggregation.
 
-    Of `total` records each half stands for the part that its share of the pairs' records suggests.
+    Records of pairs that are not among them are taken to be as many in either half.
     """
     named = {
         side: [part.alias(f"{side}{i}") for i, part in enumerate(key.columns())]
@@ -166,12 +166,12 @@ def _pairs(
     keys = [key_array(heaviest[side].combine_chunks(), key) for side, key in (("a", a), ("b", b))]
     hashes = (heaviest["hash_a"].to_numpy(), heaviest["hash_b"].to_numpy())
     one, both = heaviest["one"].to_numpy(), heaviest["both"].to_numpy()
-    part = float(one.sum() / both.sum()) if len(both) else 0.5
+    others = max(0.0, total - float(both.sum()) / share) / 2
     first, second = (
         PairHistogram.from_arrays(keys[0], keys[1], counts / share, hashes=hashes, capacity=most)
         for counts in (one, both - one)
     )
-    return replace(first, total=part * total), replace(second, total=(1.0 - part) * total)
+    return replace(first, total=first.total + others), replace(second, total=second.total + others)
 
 
 def chained(

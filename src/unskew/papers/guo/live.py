@@ -314,7 +314,7 @@ LATENCY = Experiment(
             within=0.15,
             why="where no instance is missing, ELB's mean is 0.997, 0.995 and 0.945 of UHLB's on 2, 3 and 4 instances "
             "(quick set): a random function is the less even the more there are; and in the windows in which one is "
-            "missing both take as long",
+            "missing both take about as long",
         ),
     ),
     **COMMON,
