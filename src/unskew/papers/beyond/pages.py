@@ -88,4 +88,4 @@ def main(folder: Path, docs: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(*map(Path, sys.argv[1:3] or ("out/papers", "docs")))
+    main(*map(Path, sys.argv[1:3] or ("benchmarks/results/papers", "docs")))
