@@ -16,7 +16,7 @@ from pathlib import Path
 
 _GB = 1 << 30
 _OLDEST_JAVA = 17
-TESTED_PYTHONS = ((3, 11),)  # those of the classifiers in pyproject.toml
+TESTED_PYTHONS = ((3, 11), (3, 13))  # those of the classifiers in pyproject.toml
 _LEAST_MEMORY = 4 * _GB  # a driver of 1 GB, its Python workers, and the rest of the machine
 _LEAST_DISK, _LITTLE_DISK = _GB // 2, 5 * _GB
 _SECONDS = 60  # for another program to tell its version, on a busy machine
@@ -62,7 +62,7 @@ def check_python(found: tuple[int, int]) -> Check:
     """The version of this Python."""
     text = f"{found[0]}.{found[1]}, {sys.executable}"
     if found > max(TESTED_PYTHONS):
-        tested = " and ".join(f"{major}.{minor}" for major, minor in TESTED_PYTHONS)
+        tested = ", ".join(f"{major}.{minor}" for major, minor in TESTED_PYTHONS)
         return Check("Python", Status.WARNING, text, f"unskew was tested with Python {tested}")
     return Check("Python", Status.OK, text)
 
