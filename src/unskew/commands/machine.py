@@ -16,7 +16,7 @@ from pathlib import Path
 
 _GB = 1 << 30
 _OLDEST_JAVA = 17
-TESTED_PYTHONS = ((3, 11), (3, 13))  # those of the classifiers in pyproject.toml
+TESTED_PYTHONS = ((3, 11), (3, 12), (3, 13))  # those of the classifiers in pyproject.toml
 _LEAST_MEMORY = 4 * _GB  # a driver of 1 GB, its Python workers, and the rest of the machine
 _LEAST_DISK, _LITTLE_DISK = _GB // 2, 5 * _GB
 _SECONDS = 60  # for another program to tell its version, on a busy machine
