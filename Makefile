@@ -22,8 +22,8 @@ help: ## Print this list
 	@awk 'BEGIN { FS = ":.*## " } /^[a-zA-Z_-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: $(STAMP) ## Compare the planners on a drifting stream; prints a table, writes an HTML page
-	$(WITH_JAVA) $(BIN)/python -m unskew.report.demo
+demo: $(STAMP) ## Run a skewed job and a live stream on local Spark, plain and unskewed; writes an HTML page
+	$(WITH_JAVA) $(BIN)/unskew demo --out out/demo.html
 
 .PHONY: test
 test: lint ## Run the linters, then all tests (core must be covered to 95 %), and those of Spark on Connect
@@ -72,9 +72,9 @@ bench-locality: $(STAMP) ## Measure operators in a row on several hosts (root; l
 
 .PHONY: bench-papers
 bench-papers: $(STAMP) ## Reproduce the figures of the papers, or go on where that stopped; writes a page (hours)
-	$(WITH_JAVA) $(BIN)/unskew bench run --out benchmarks/results/papers
-	$(BIN)/unskew bench report --out benchmarks/results/papers --docs docs/reproduction.md
-	$(BIN)/python -m unskew.papers.beyond.pages
+	$(WITH_JAVA) $(BIN)/python -m research run --out benchmarks/results/papers
+	$(BIN)/python -m research report --out benchmarks/results/papers --docs docs/reproduction.md
+	$(BIN)/python -m research.beyond.pages
 
 .PHONY: venv
 venv: $(STAMP) ## Create or refresh .venv

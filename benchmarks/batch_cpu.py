@@ -14,9 +14,9 @@ import unskew
 from benchmarks.bars import Bar
 from benchmarks.batch_spark import in_turns, noop, parquet, session, tasks_of, zipf_keys
 from benchmarks.sections import save
+from research.papers.flights import flights as all_flights
 from unskew.core.loads import lower_bound
 from unskew.core.scheduling import makespan
-from unskew.papers.flights import flights as all_flights
 
 EXPONENTS = {1.0: 16_000, 1.2: 24_000, 1.5: 100_000, 2.0: 160_000}
 """Zipf exponent → records, so that a run takes about as long for each."""

@@ -12,9 +12,9 @@ import unskew
 from benchmarks.bars import Bar
 from benchmarks.batch_spark import in_turns, noop, parquet, session, zipf_keys
 from benchmarks.sections import save
-from unskew.core.planning import make_table
+from unskew.core.plan import make_table
 from unskew.spark.keys import key_columns
-from unskew.spark.routing import slot_column
+from unskew.spark.slot_expression import slot_column
 
 SLOTS, ROWS = 64, 10_000_000
 

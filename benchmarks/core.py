@@ -15,17 +15,17 @@ import numpy as np
 
 from benchmarks.bars import RESULTS, Bar, best_of, finish
 from benchmarks.sketches import sketch_speeds
+from research.papers.dkg.instances import COEFFICIENTS, TABLE, fit
+from research.papers.gedik.growing import OURS, value
+from research.papers.gedik.resources import RESOURCES
+from research.papers.running import compute
+from research.simulation import Outcome, outcome, replay
+from research.workloads import drifting_windows, zipf
 from unskew.core.histogram import Histogram
 from unskew.core.loads import slot_loads
+from unskew.core.plan import make_table
 from unskew.core.planners import NAMES
-from unskew.core.planning import make_table
 from unskew.core.routing import RoutingTable
-from unskew.core.simulation import Outcome, outcome, replay
-from unskew.core.workloads import drifting_windows, zipf
-from unskew.papers.dkg.instances import COEFFICIENTS, TABLE, fit
-from unskew.papers.gedik.growing import OURS, value
-from unskew.papers.gedik.resources import RESOURCES
-from unskew.papers.running import compute
 
 SLOTS = (10, 20, 50, 100, 200)
 TARGETS = (0.0, 0.001, 0.003, 0.01, 0.03, 0.06, 0.1, 0.15, 0.2, 0.3, 0.5)

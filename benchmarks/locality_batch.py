@@ -26,11 +26,11 @@ import unskew
 from benchmarks.bars import Bar
 from benchmarks.cluster import Cluster
 from benchmarks.sections import save
-from unskew.core.chain import expected_locality, hashed_chain
-from unskew.core.correlated import synthetic_pairs
+from research.correlated import synthetic_pairs
+from unskew.core.chains.chain import expected_locality, hashed_chain
 from unskew.core.histogram import Histogram
 from unskew.core.routing import RoutingTable
-from unskew.spark.chaining import Hops
+from unskew.spark.chain import Hops
 from unskew.spark.plan import Plan
 from unskew.spark.shuffle_metrics import ShuffleMetrics
 

@@ -13,7 +13,7 @@ import unskew
 from benchmarks.bars import Bar
 from benchmarks.sections import save
 from benchmarks.stream_spark import Input, native, run_spark, run_unskew, same, seconds, session
-from unskew.core.policy import Decision, Policy
+from unskew.core.migration.policy import Decision, Policy
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 import unskew
-from unskew.commands.machine import TESTED_PYTHONS
+from unskew.cli.machine import TESTED_PYTHONS
 
 ROOT = Path(__file__).parents[1]
 

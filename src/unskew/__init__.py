@@ -14,29 +14,29 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unskew.core.chain_plan import ChainPlan
+from unskew.core.chains.plan import ChainPlan
 from unskew.core.histogram import Histogram
 from unskew.core.history import History
+from unskew.core.migration.policy import Costs, Decision, Policy
+from unskew.core.migration.scaling import LoadRange, Utilisation
+from unskew.core.migration.transition import Budget
 from unskew.core.planners import NAMES as _PLANNERS
-from unskew.core.policy import Costs, Decision, Policy
 from unskew.core.routing import RoutingTable
-from unskew.core.scaling import LoadRange, Utilisation
-from unskew.core.transition import Budget
 from unskew.spark.plan import Plan
 
 if TYPE_CHECKING:
-    from unskew.report.diagnosis import write_report
-    from unskew.spark.chaining import plan_chain
-    from unskew.spark.diagnosing import diagnose
-    from unskew.spark.grouping import group_by as groupBy
-    from unskew.spark.joining import join, window
+    from unskew.report.diagnosis_page import write_report
+    from unskew.spark.chain import plan_chain
+    from unskew.spark.diagnose import diagnose
+    from unskew.spark.groupby import group_by as groupBy
+    from unskew.spark.join import join, window
     from unskew.spark.measure import measure
+    from unskew.spark.observe import watch
     from unskew.spark.shuffle_metrics import ShuffleMetrics
-    from unskew.spark.watching import watch
-    from unskew.streaming.aggregates import count, first, last, max, mean, min, sum, variance
-    from unskew.streaming.reading import journal, state
-    from unskew.streaming.sketched import approx_distinct, top_k
-    from unskew.streaming.stream import stream
+    from unskew.streaming.api.state import journal, state
+    from unskew.streaming.api.stream import stream
+    from unskew.streaming.operators.exact_aggregates import count, first, last, max, mean, min, sum, variance
+    from unskew.streaming.operators.sketch_aggregates import approx_distinct, top_k
 
 __version__ = "0.1.0"
 
@@ -80,22 +80,22 @@ __all__ = [
 ]
 
 _LATER = {
-    "groupBy": ("unskew.spark.grouping", "group_by"),
-    "join": ("unskew.spark.joining", "join"),
+    "groupBy": ("unskew.spark.groupby", "group_by"),
+    "join": ("unskew.spark.join", "join"),
     "measure": ("unskew.spark.measure", "measure"),
-    "plan_chain": ("unskew.spark.chaining", "plan_chain"),
+    "plan_chain": ("unskew.spark.chain", "plan_chain"),
     "ShuffleMetrics": ("unskew.spark.shuffle_metrics", "ShuffleMetrics"),
-    "diagnose": ("unskew.spark.diagnosing", "diagnose"),
-    "watch": ("unskew.spark.watching", "watch"),
-    "window": ("unskew.spark.joining", "window"),
-    "write_report": ("unskew.report.diagnosis", "write_report"),
-    "stream": ("unskew.streaming.stream", "stream"),
-    "state": ("unskew.streaming.reading", "state"),
-    "journal": ("unskew.streaming.reading", "journal"),
-    "approx_distinct": ("unskew.streaming.sketched", "approx_distinct"),
-    "top_k": ("unskew.streaming.sketched", "top_k"),
+    "diagnose": ("unskew.spark.diagnose", "diagnose"),
+    "watch": ("unskew.spark.observe", "watch"),
+    "window": ("unskew.spark.join", "window"),
+    "write_report": ("unskew.report.diagnosis_page", "write_report"),
+    "stream": ("unskew.streaming.api.stream", "stream"),
+    "state": ("unskew.streaming.api.state", "state"),
+    "journal": ("unskew.streaming.api.state", "journal"),
+    "approx_distinct": ("unskew.streaming.operators.sketch_aggregates", "approx_distinct"),
+    "top_k": ("unskew.streaming.operators.sketch_aggregates", "top_k"),
     **{
-        name: ("unskew.streaming.aggregates", name)
+        name: ("unskew.streaming.operators.exact_aggregates", name)
         for name in ("count", "sum", "min", "max", "mean", "variance", "first", "last")
     },
 }

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from unskew.core import files
 from unskew.core.files import UnreadableFileError, decode, encode
 from unskew.core.histogram import Histogram
-from unskew.core.planning import Plan
+from unskew.core.plan import Plan
 from unskew.core.routing import RoutingTable
 
 META = {"slots": 3, "note": "käse \u2028 <b>", "nested": [1, 2.5, None, True]}

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import unskew
-from unskew.streaming.starting import Operation
+from unskew.streaming.driver.start import Operation
 
 ROWS, FILES = 3000, 3
 EPOCH, HOUR = 1_700_000_000_000_000, 3_600_000_000  # microseconds

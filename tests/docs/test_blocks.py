@@ -12,19 +12,17 @@ from pyspark.sql import SparkSession
 
 from tests.docs.given import carry_out, names
 from tests.docs.pages import PAGES, Block, blocks, name
-from tests.spark.conftest import make_session
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.timeout(900)
 
 WITH_PYTHON = [page for page in PAGES if any(block.language == "python" for block in blocks(page))]
 
 
-@pytest.fixture
-def spark() -> Iterator[SparkSession]:
-    """The session of all Spark tests, without the queries that a page leaves running."""
-    session = make_session()
-    yield session
-    for query in session.streams.active:
+@pytest.fixture(autouse=True)
+def no_query_is_left(spark: SparkSession) -> Iterator[None]:
+    """Stop the queries that a page leaves running."""
+    yield
+    for query in spark.streams.active:
         query.stop()
 
 

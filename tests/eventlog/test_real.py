@@ -9,9 +9,9 @@ import pytest
 
 from tests.eventlog.logs import REAL
 from unskew.eventlog.causes import Cause
-from unskew.eventlog.diagnosis import diagnose_log
+from unskew.eventlog.events import EventLog
+from unskew.eventlog.findings import diagnose_log
 from unskew.eventlog.plans import Partitioning, Shuffle, shuffles
-from unskew.eventlog.reading import EventLog
 from unskew.eventlog.stages import Stage
 
 

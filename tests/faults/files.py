@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.faults.outcome import Outcome
 from tests.faults.process import Job
 from tests.faults.replay import Place
-from unskew.streaming.ledger import Ledger
+from unskew.streaming.storage.ledger import Ledger
 
 
 def flipped(path: Path) -> None:

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 import unskew
-from unskew.core.policy import Decision, Policy
+from unskew.core.migration.policy import Decision, Policy
 
 MARK = "answer: "
 

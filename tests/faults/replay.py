@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import unskew
-from tests.spark.live import counted, drifting
+from tests.streaming.live.live import counted, drifting
 
 WINDOW, DELAY, STRIDE = 300, 600, 240
 """Seconds: of a window, of the watermark's delay (both as in `job.windowed`), and between two batches."""

@@ -10,7 +10,7 @@ from tests.faults.cases import short
 
 
 @pytest.mark.faults
-@pytest.mark.spark
+@pytest.mark.usefixtures("own_spark")
 def test_a_short_slice(tmp_path: Path) -> None:
     outcomes = list(short(tmp_path))
     assert len(outcomes) == 3

@@ -113,6 +113,6 @@ def dumped(content: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    from tests.spark.conftest import make_session
+    from tests.spark.session import make_session
 
     FILE.write_text(dumped(computed(make_session())))

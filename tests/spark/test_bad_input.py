@@ -15,8 +15,6 @@ from pyspark.sql import functions as F
 import unskew
 from tests.spark.frames import Frames, assert_same, setting
 
-pytestmark = pytest.mark.spark
-
 Call = Callable[..., Any]
 
 

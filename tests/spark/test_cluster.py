@@ -18,10 +18,7 @@ from benchmarks.cluster import Cluster
 from benchmarks.network import networks, why_not
 from tests.spark.shuffle_job import ROWS, WIDTH
 
-pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.skipif(bool(os.environ.get("UNSKEW_TEST_REMOTE")), reason="starts a Spark of its own"),
-]
+pytestmark = pytest.mark.usefixtures("own_spark")
 
 
 @contextmanager

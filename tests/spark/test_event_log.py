@@ -11,13 +11,10 @@ from pathlib import Path
 import pytest
 
 from tests.spark.event_log_job import FLAVOURS
-from unskew.eventlog.reading import EventLog
+from unskew.eventlog.events import EventLog
 from unskew.eventlog.stages import Stage
 
-pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.skipif(bool(os.environ.get("UNSKEW_TEST_REMOTE")), reason="starts a Spark of its own"),
-]
+pytestmark = pytest.mark.usefixtures("own_spark")
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from pyspark import cloudpickle
 from pyspark.sql import types as T
 
 from tests.spark.frames import POOLS, importless
-from unskew.spark.group_apply import (
+from unskew.spark.apply import (
     Settings,
     frames,
     group_starts,

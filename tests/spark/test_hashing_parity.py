@@ -7,15 +7,12 @@ import random
 
 import numpy as np
 import pyarrow as pa
-import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
 from tests.core.golden import FILE
 from tests.spark.golden import computed, dumped
 from unskew.core.hashing import buckets_of, hash_keys
-
-pytestmark = pytest.mark.spark
 
 
 def test_the_golden_file_is_what_spark_computes(spark: SparkSession) -> None:

@@ -11,10 +11,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
-pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.skipif(bool(os.environ.get("UNSKEW_TEST_REMOTE")), reason="starts a Spark of its own"),
-]
+pytestmark = pytest.mark.usefixtures("own_spark")
 
 
 def test_two_executor_processes(tmp_path: Path) -> None:

@@ -17,8 +17,6 @@ from unskew.core.hashing import buckets_of
 from unskew.core.histogram import Histogram
 from unskew.spark import measure as measuring
 
-pytestmark = pytest.mark.spark
-
 
 def by_hash(histogram: Histogram) -> dict[int, float]:
     return dict(zip(histogram.hashes.tolist(), histogram.tracked.counts.tolist(), strict=True))

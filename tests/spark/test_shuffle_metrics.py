@@ -14,8 +14,6 @@ from pyspark.sql import SparkSession
 from tests.spark.shuffle_job import ROWS, WIDTH
 from unskew.spark.shuffle_metrics import ShuffleMetrics, ShuffleRead
 
-pytestmark = pytest.mark.spark
-
 
 def test_nothing_is_known_without_a_ui(spark: SparkSession) -> None:
     metrics = ShuffleMetrics(spark)
@@ -25,7 +23,7 @@ def test_nothing_is_known_without_a_ui(spark: SparkSession) -> None:
     assert metrics.by_stage() is None
 
 
-@pytest.mark.skipif(bool(os.environ.get("UNSKEW_TEST_REMOTE")), reason="starts a Spark of its own")
+@pytest.mark.usefixtures("own_spark")
 def test_what_one_process_shuffles_is_read_locally(tmp_path: Path) -> None:
     settings = ("spark.master=local[2]", "spark.driver.host=127.0.0.1", "spark.driver.bindAddress=127.0.0.1")
     root = Path(__file__).parents[2]

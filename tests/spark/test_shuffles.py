@@ -12,8 +12,6 @@ from pyspark.sql import functions as F
 import unskew
 from tests.spark.frames import KEYS, Frames, exchanges, physical_plan, setting
 
-pytestmark = pytest.mark.spark
-
 OURS = "shufflepartitionidpassthrough"
 
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from unskew.core.chain_plan import ChainPlan
+from unskew.core.chains.plan import ChainPlan
 from unskew.core.hashing import key_iter
 from unskew.core.histogram import Floats, Histogram
 from unskew.core.loads import imbalance, lower_bound, slot_loads
+from unskew.core.plan import make_table
 from unskew.core.planners import NAMES, SPLITTING, planner
-from unskew.core.planning import make_table
 from unskew.core.routing import check_slots
 from unskew.core.scheduling import makespan
 

@@ -11,7 +11,7 @@ from unskew.jobs.settings import Place, Reader, meant, table, text, whole
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-    from unskew.streaming.aggregation import Aggregate
+    from unskew.streaming.operators.aggregation import Aggregate
 
 OPTIONS: Mapping[str, Mapping[str, Reader]] = {
     "count": {},

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
-from unskew.core.policy import Policy
+from unskew.core.migration.policy import Policy
 from unskew.jobs.job import FILES, Job, Operator, Sink, Source
 
 

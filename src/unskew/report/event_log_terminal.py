@@ -6,10 +6,10 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from unskew.eventlog.diagnosis import Finding, LogDiagnosis
-from unskew.report.event_log import STAGES, key_figures, stage_rows, title, where
-from unskew.report.labels import inert
+from unskew.eventlog.findings import Finding, LogDiagnosis
+from unskew.report.event_log_page import STAGES, key_figures, stage_rows, title, where
 from unskew.report.terminal import panels, table_of
+from unskew.report.text import inert
 
 
 def print_log(diagnosis: LogDiagnosis, console: Console) -> None:

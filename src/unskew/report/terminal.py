@@ -19,8 +19,8 @@ from rich.table import Table
 from rich.text import Text
 
 from unskew.core.diagnosis import Diagnosis
-from unskew.core.planning import Plan
-from unskew.report.diagnosis import (
+from unskew.core.plan import Plan
+from unskew.report.diagnosis_page import (
     BASELINE,
     HEAVY,
     OURS,
@@ -32,8 +32,8 @@ from unskew.report.diagnosis import (
     planner_rows,
     title,
 )
-from unskew.report.labels import inert
 from unskew.report.page import Card, Column, Row
+from unskew.report.text import inert
 
 _BAR = 20
 """Characters of the longest bar."""

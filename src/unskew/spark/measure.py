@@ -13,7 +13,7 @@ from pyspark.sql import types as T
 from unskew.core.hashing import buckets_of
 from unskew.core.histogram import DEFAULT_BUCKETS, Histogram, Measures
 from unskew.spark.keys import Key, KeyColumns, column, field, free_name, key_columns, lots
-from unskew.spark.sketching import MOST_BUCKETS, aggregates, histogram_of, merged_hashes
+from unskew.spark.sketches import MOST_BUCKETS, aggregates, histogram_of, merged_hashes
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from unskew.core.planning import Plan as CorePlan
+from unskew.core.plan import Plan as CorePlan
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -24,7 +24,7 @@ class Plan(CorePlan):
         The key is that of the measured DataFrame, unless it is named here. Partition i holds slot i.
         """
         from unskew.spark.keys import field, key_columns
-        from unskew.spark.routing import slot_column
+        from unskew.spark.slot_expression import slot_column
 
         keys = key_columns(df, key if key is not None else list(self.key_names(df)))
         self.check(keys.type)

@@ -52,7 +52,7 @@ addEventListener("DOMContentLoaded", () => {
 @contextmanager
 def watching(checkpoint: str, *options: str) -> Iterator[str]:
     """`unskew watch` in a process of its own, as users run it; the address of its page."""
-    command = [sys.executable, "-m", "unskew.cli", "watch", checkpoint, "--no-open", *options]
+    command = [sys.executable, "-m", "unskew", "watch", checkpoint, "--no-open", *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from unskew.streaming.ledger import LINES, Ledger
+from unskew.streaming.storage.ledger import LINES, Ledger
 
 HOSTILE = (
     "</script><script>hacked = 1</script>",

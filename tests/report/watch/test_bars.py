@@ -11,7 +11,7 @@ import pytest
 from tests.report.watch.bars import FIRST_PAINT, REDRAW, UPDATE, note_batches, shown, watching, within
 from tests.report.watch.browser import Browser
 from tests.report.watch.journals import begin, fill, line
-from unskew.streaming.ledger import Ledger
+from unskew.streaming.storage.ledger import Ledger
 
 PAINT = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? 0"
 

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.report.watch.journals import begin, fill, line
-from tests.streaming.test_controller import Live, skewed
+from tests.streaming.driver.test_controller import Live, skewed
 from unskew.report.page import embedded_json
 from unskew.report.watch.journal import Batch, Latest, Watched
-from unskew.streaming.lock import Lock
+from unskew.streaming.storage.lease import Lock
 
 
 def numbers(watched: Watched, position: str = "") -> list[int]:

@@ -2,7 +2,7 @@
 
 One module a planner. Each has a function `plan(histogram, slots, previous=None, *, seed=0, …)` whose keyword
 arguments beyond `seed` are its options, and a docstring that says what it promises, its cost and its paper.
-`make_table` in `unskew.core.planning` checks the input before any of them runs.
+`make_table` in `unskew.core.plan` checks the input before any of them runs.
 """
 
 from __future__ import annotations

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unskew.core.histogram import Histogram
+from unskew.core.planners.parts.universal_hash import draw
 from unskew.core.routing import RoutingTable
 from unskew.core.scheduling import longest_first
-from unskew.core.universal_hash import draw
 
 
 def plan(

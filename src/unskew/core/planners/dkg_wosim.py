@@ -6,9 +6,9 @@ import numpy as np
 
 from unskew.core.histogram import Histogram
 from unskew.core.planners.dkg import heavy_part
+from unskew.core.planners.parts.universal_hash import draw
 from unskew.core.routing import RoutingTable
 from unskew.core.scheduling import longest_first
-from unskew.core.universal_hash import draw
 
 
 def plan(

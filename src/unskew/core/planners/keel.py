@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from unskew.core.histogram import Floats, Histogram, sum_by
 from unskew.core.loads import migration
-from unskew.core.planners.workbench import NEW, SLACK, SLIGHT, Entries, Placement, Work
+from unskew.core.planners.parts.workbench import NEW, SLACK, SLIGHT, Entries, Placement, Work
 from unskew.core.routing import RoutingTable
 from unskew.core.scheduling import evened, longest_first, makespan
 

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from unskew.core.hashing import Hashes
 from unskew.core.histogram import Floats, Histogram
+from unskew.core.planners.parts.universal_hash import draw
 from unskew.core.routing import RoutingTable, Slots
-from unskew.core.universal_hash import draw
 
 
 def plan(

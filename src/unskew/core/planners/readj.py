@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unskew.core.histogram import Floats, Histogram
-from unskew.core.measures import Resource
-from unskew.core.planners.gedik import LEAST_FREQUENCY, NOISE, TIE, Problem, pose
+from unskew.core.planners.parts.gedik import LEAST_FREQUENCY, NOISE, TIE, Problem, pose
+from unskew.core.planners.parts.resources import Resource
 from unskew.core.planners.ring import REPLICAS
 from unskew.core.routing import RoutingTable
 

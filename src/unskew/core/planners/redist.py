@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unskew.core.histogram import Histogram
-from unskew.core.measures import Resource
-from unskew.core.planners.gedik import Problem, first_of_least, pose, spreads_after_adding
+from unskew.core.planners.parts.gedik import Problem, first_of_least, pose, spreads_after_adding
+from unskew.core.planners.parts.resources import Resource
 from unskew.core.planners.ring import REPLICAS
 from unskew.core.routing import RoutingTable
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from unskew.core.histogram import Histogram
+from unskew.core.planners.parts.universal_hash import draw
 from unskew.core.routing import RoutingTable
-from unskew.core.universal_hash import draw
 
 
 def plan(

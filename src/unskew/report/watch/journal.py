@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from unskew.report.labels import inert, key_label
-from unskew.streaming.folder import absolute
-from unskew.streaming.ledger import Ledger, operator_of
-from unskew.streaming.lock import Lock
+from unskew.report.text import inert, key_label
+from unskew.streaming.storage.folder import absolute
+from unskew.streaming.storage.lease import Lock
+from unskew.streaming.storage.ledger import Ledger, operator_of
 
 Figure: TypeAlias = float | None
 

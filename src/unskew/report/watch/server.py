@@ -16,7 +16,7 @@ from urllib.parse import parse_qs, urlsplit
 from unskew.report.page import embedded_json
 from unskew.report.watch.journal import Watched
 from unskew.report.watch.page import described, live_page, live_policy
-from unskew.streaming.ledger import LedgerError
+from unskew.streaming.storage.ledger import LedgerError
 
 LOOPBACK = "127.0.0.1"
 

@@ -1,0 +1,13 @@
+"""What no paper shows: all planners against each other, and the design at a scale that no machine here has."""
+
+from __future__ import annotations
+
+from research.beyond import scale, tournament
+from research.papers.experiment import Paper
+
+PAPER = Paper(
+    authors="unskew",
+    title="Beyond the papers",
+    venue="Bars of our own",
+    entries=(tournament.TOURNAMENT, scale.SCALE),
+)

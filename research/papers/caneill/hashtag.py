@@ -1,0 +1,87 @@
+"""One hashtag that turns from place to place: Figure 10."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from research.correlated import drifting_pairs
+from research.papers.drawing import styles
+from research.papers.experiment import Experiment, Fact, Record, Run, shape
+from unskew.core.histogram import sum_by
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FEWEST = 20  # with fewer records in a week, where most come from is chance
+SHOWN = 3
+
+
+def travelling(run: Run) -> dict[str, Any]:
+    """The weekly records, by region, of the hashtag that has most of its records from most different regions."""
+    return run.each([dict(run.parameters)], lambda **stream: _found(run.seed, **stream))[0]  # type: ignore[no-any-return]
+
+
+def _found(seed: int, **stream: Any) -> dict[str, Any]:
+    regions = stream["regions"]
+    weeks = [
+        np.unique(tag * regions + place, return_counts=True)
+        for place, tag in drifting_pairs(seed=seed, **stream)
+    ]
+    homes: dict[int, dict[int, int]] = {}
+    for number, (pairs, counts) in enumerate(weeks):
+        for tag, home in _homes(pairs, counts, regions):
+            homes.setdefault(tag, {})[number] = home
+    # of those with most homes the one that lasted longest, then the one that came first
+    tag = min(homes, key=lambda t: (-len(set(homes[t].values())), -len(homes[t]), t))
+    places = list(dict.fromkeys(homes[tag].values()))[:SHOWN]
+    lines = {
+        f"region {place}": [int(counts[pairs == tag * regions + place].sum()) for pairs, counts in weeks]
+        for place in places
+    }
+    return {"hashtag": tag, "weeks": sorted(homes[tag]), "lines": lines}
+
+
+def _homes(pairs: Any, counts: Any, regions: int) -> list[tuple[int, int]]:
+    """The region that most records of a frequent hashtag come from."""
+    tags, at = np.unique(pairs // regions, return_inverse=True)
+    order = np.lexsort((pairs, -counts, at))
+    first = order[np.flatnonzero(np.diff(at[order], prepend=-1))]
+    frequent = sum_by(at, counts, len(tags)) >= FEWEST
+    return [
+        (int(t), int(pairs[row] % regions)) for t, row in zip(tags[frequent], first[frequent], strict=True)
+    ]
+
+
+def _turns(record: Record) -> Fact:
+    lines = record.results["lines"]
+    peaks = {name: int(np.argmax(line)) for name, line in lines.items()}
+    said = ", ".join(f"{name} in week {peak} ({max(lines[name])} records)" for name, peak in peaks.items())
+    return Fact(len(set(peaks.values())) >= SHOWN, said)
+
+
+def draw(record: Record, figure: Figure) -> None:
+    """Figure 10: records of the hashtag by place over time."""
+    axes = figure.subplots()
+    weeks = record.results["weeks"]
+    shown = range(max(0, weeks[0] - 2), weeks[-1] + 3)
+    for (name, line), style in zip(record.results["lines"].items(), styles(), strict=False):
+        kept = [week for week in shown if week < len(line)]
+        axes.plot(kept, [line[week] for week in kept], label=name, **style)
+    axes.set(xlabel="week", ylabel="records of one hashtag")
+    axes.legend()
+
+
+PLACES = Experiment(
+    name="caneill-10",
+    title="Records of one hashtag in different places",
+    parameters={"weeks": 30, "regions": 1000, "hashtags": 50_000, "records": 200_000},
+    compute=travelling,
+    claims=(shape("one hashtag is most correlated with three places in turn", _turns),),
+    draw=draw,
+    setting=(
+        "Of generated weeks, the hashtag that turned most often: the figure shows what the generator means by "
+        "moving correlations, and proves nothing about tweets. Weeks stand for the paper's days."
+    ),
+)

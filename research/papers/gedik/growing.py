@@ -1,0 +1,147 @@
+"""The experiment behind most of Gedik's figures: channels added one at a time under a Zipf load (section 5.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from research.papers.experiment import Parameters, Record, Run
+from unskew.core.histogram import Histogram, Measures
+from unskew.core.plan import make_table
+from unskew.core.planners.parts.resources import relative_imbalance, relative_migration
+from unskew.core.routing import RoutingTable
+
+BUCKETS = 2**18  # a quarter of the default keys: what buckets add to the unevenness of the ring is not seen
+HEAD = 10**6  # keys that are placed one by one; the lighter ones of a larger domain are spread evenly
+ALPHA = 1.2
+
+PLANNERS = {"uniform": "hash", "consistent": "ring", "scan": "scan", "redist": "redist", "readj": "readj"}
+OURS = ("scan", "redist", "readj")
+"""The paper's own three algorithms."""
+
+DEFAULTS: dict[str, Any] = {
+    "resources": ["LCL"],
+    "keys": [10**6],
+    "z": [1.0],
+    "slots": [10],
+    "sigma": [0.1],
+    "utility": ["APM"],
+    "planner": list(PLANNERS),
+    "runs": 5,
+}
+"""Table 1 of the paper."""
+
+ALL_RESOURCES = ["CCL", "LCL", "LLL", "LQL"]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A planner under a load; every run names the keys anew, so that they hash to other places."""
+
+    planner: str
+    resources: str = "LCL"
+    keys: int = 10**6
+    z: float = 1.0
+    sigma: float = 0.1
+    utility: str = "APM"
+    run: int = 0
+
+    @property
+    def load(self) -> Histogram:
+        """What the planner sees: the exact frequencies."""
+        return zipf(self.keys, self.z, self.run)
+
+    def next_table(self, slots: int, before: RoutingTable) -> RoutingTable:
+        """The planner's table for `slots` channels, from that of one channel less."""
+        options: dict[str, Any] = {}
+        if self.planner in OURS:
+            options = {"resources": self.resources, "sigma": self.sigma, "utility": self.utility}
+        return make_table(PLANNERS[self.planner], self.load, slots, before, seed=self.run, **options)
+
+
+@lru_cache(maxsize=2)
+def zipf(keys: int, z: float, run: int) -> Histogram:
+    """The exact frequencies of a Zipf distribution, the k-th key ∝ 1 / k^z."""
+    weights = np.arange(1, min(keys, HEAD) + 1, dtype=np.float64) ** -z
+    first = run * HEAD
+    head = Histogram.from_arrays(np.arange(first, first + len(weights)), weights, buckets=BUCKETS)
+    if keys <= HEAD:
+        return head
+    tail = sum(float((np.arange(a + 1, a + HEAD + 1.0) ** -z).sum()) for a in range(HEAD, keys, HEAD))
+    even = np.full(BUCKETS, tail / BUCKETS)
+    distinct = head.rest_distinct + (keys - HEAD) / BUCKETS
+    return replace(head, rest=head.rest + Measures.of(even), rest_distinct=distinct)
+
+
+@lru_cache(maxsize=64)
+def grown(setting: Setting, slots: int) -> RoutingTable:
+    """The table after growing from 1 channel to `slots`, one at a time."""
+    if slots == 0:
+        return RoutingTable.hashed(1, BUCKETS, setting.load.key_type)
+    return setting.next_table(slots, grown(setting, slots - 1))
+
+
+def measure(slots: int, **setting: Any) -> dict[str, float]:
+    """b, its parts, m and the number of rows after the last step."""
+    chosen = Setting(**setting)
+    before, after = grown(chosen, slots - 1), grown(chosen, slots)
+    balance = relative_imbalance(after, chosen.load, chosen.resources, ALPHA)
+    parts = dict(zip(("b_s", "b_c", "b_n"), balance.per_resource, strict=True))
+    moved = relative_migration(before, after, chosen.load, chosen.resources[0])
+    return {"b": balance.overall, **parts, "m": moved, "rows": len(after.hashes)}
+
+
+def sweep(run: Run) -> list[dict[str, Any]]:
+    """Every combination of the parameters: mean and standard error of all runs, a row each."""
+    return averaged(run.each(points(run.parameters), measure), run.parameters)
+
+
+def points(parameters: Parameters) -> list[dict[str, Any]]:
+    """All runs of all combinations; those with the same load follow each other."""
+    # LQL has a range of its own for the skew, as in Figures 4 and 10
+    names = ("keys", "z", "run", "resources", "sigma", "utility", "planner", "slots")
+    axes = {**parameters, "run": range(parameters["runs"])}
+    found = [dict(zip(names, values, strict=True)) for values in product(*(axes[name] for name in names))]
+    ranges: Mapping[str, Sequence[float]] = parameters.get("z_of", {})
+    return [point for point in found if point["z"] in ranges.get(point["resources"], axes["z"])]
+
+
+def averaged(figures: Sequence[Mapping[str, float]], parameters: Parameters) -> list[dict[str, Any]]:
+    """Runs of the same combination as one row: means, and under `errors` their standard errors."""
+    groups: dict[tuple[Any, ...], list[Mapping[str, float]]] = {}
+    names: list[str] = []
+    for point, found in zip(points(parameters), figures, strict=True):
+        names = [name for name in point if name != "run"]
+        groups.setdefault(tuple(point[name] for name in names), []).append(found)
+    return [dict(zip(names, at, strict=True)) | _summary(runs) for at, runs in groups.items()]
+
+
+def _summary(runs: Sequence[Mapping[str, float]]) -> dict[str, Any]:
+    values = {name: [found[name] for found in runs] for name in runs[0]}
+    spread = {
+        name: float(np.std(v, ddof=1) / np.sqrt(len(v))) if len(v) > 1 else 0.0 for name, v in values.items()
+    }
+    return {name: float(np.mean(v)) for name, v in values.items()} | {"errors": spread}
+
+
+def rows(record: Record, **wanted: Any) -> list[dict[str, Any]]:
+    """The rows with these parameters."""
+    return [row for row in record.results if all(row[name] == value for name, value in wanted.items())]
+
+
+def value(record: Record, measure: str, **wanted: Any) -> float:
+    """A figure of the one row with these parameters."""
+    (row,) = rows(record, **wanted)
+    return float(row[measure])
+
+
+def not_above(record: Record, measure: str, one: str, other: str, **wanted: Any) -> bool:
+    """Whether one planner's figure is at most another's, but for twice the standard error of the difference."""
+    (a,), (b,) = (rows(record, planner=name, **wanted) for name in (one, other))
+    scatter = 2 * float(np.hypot(a["errors"][measure], b["errors"][measure]))
+    return bool(a[measure] <= b[measure] + scatter)

@@ -1,0 +1,22 @@
+"""Guo and Zhou: load balancing that counts the state it moves, eagerly (ELB) or by covariance (CLB)."""
+
+from __future__ import annotations
+
+from research.papers.experiment import Omitted, Paper
+from research.papers.guo import balancing, live, skewness
+
+PAPER = Paper(
+    authors="Guo, Zhou",
+    title="Stateful Load Balancing for Parallel Stream Processing",
+    venue="Euro-Par 2017 Workshops",
+    entries=(
+        Omitted("guo-1", "A simple topology with 3 operators", "a diagram"),
+        skewness.SKEWNESS,
+        balancing.IMBALANCE,
+        balancing.SUMMARY,
+        balancing.MOVED,
+        live.LATENCY,
+        live.RATIOS,
+        live.THROUGHPUT,
+    ),
+)

@@ -1,0 +1,97 @@
+"""Replay measured windows through a planner: what it would have balanced and moved."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from unskew.core.histogram import Floats, Histogram
+from unskew.core.loads import imbalance, lower_bound, migration, slot_loads
+from unskew.core.plan import make_table, series
+from unskew.core.routing import RoutingTable
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """One window under one planner.
+
+    `imbalance` is that of the window under the table made from it, `stale` under the table that was in
+    force when the window began, `bound` the least possible. `moved` is the share of all state that
+    changed slots.
+    """
+
+    imbalance: float
+    stale: float
+    bound: float
+    moved: float
+    seconds: float
+    loads: Floats
+    table: RoutingTable
+
+
+def replay(
+    planner: str, windows: Iterable[Histogram], slots: int, *, seed: int = 0, history: int = 8, **options: Any
+) -> list[Step]:
+    """Plan anew after every window, each time from the table before; the first plan moves nothing.
+
+    A planner with an option `windows` gets the last `history` ones.
+    """
+    if history < 1:
+        raise ValueError(f"history is the number of windows a planner may see, at least 1, not {history}")
+    seen: deque[Histogram] = deque(maxlen=history)
+    steps: list[Step] = []
+    table: RoutingTable | None = None
+    for window in windows:
+        seen.append(window)
+        extra = series(planner, list(seen))
+        started = time.perf_counter()
+        new = make_table(planner, window, slots, table, seed=seed, **extra, **options)
+        seconds = time.perf_counter() - started
+        before = table if table is not None else RoutingTable.hashed(slots, window.buckets, window.key_type)
+        loads = slot_loads(new, window)
+        moved = migration(table, new, window).state_share if table is not None else 0.0
+        steps.append(
+            Step(
+                imbalance(loads),
+                imbalance(slot_loads(before, window)),
+                lower_bound(window, new.slots),  # elb may take fewer slots than it was offered
+                moved,
+                seconds,
+                loads,
+                new,
+            )
+        )
+        table = new
+    return steps
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A replay in three figures, over all windows but the first.
+
+    `imbalance` and `stale` are means of max/mean divided by the bound of the same window, `moved` the
+    mean share of the state moved a window, `seconds` the median time of planning.
+    """
+
+    imbalance: float
+    stale: float
+    moved: float
+    seconds: float
+
+
+def outcome(steps: Sequence[Step]) -> Outcome:
+    """Sum up a replay of at least two windows."""
+    if len(steps) < 2:
+        raise ValueError(f"a replay of {len(steps)} windows has no outcome: the first one is only the start")
+    later = steps[1:]
+    return Outcome(
+        float(np.mean([s.imbalance / s.bound for s in later])),
+        float(np.mean([s.stale / s.bound for s in later])),
+        float(np.mean([s.moved for s in later])),
+        float(np.median([s.seconds for s in later])),
+    )

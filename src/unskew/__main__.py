@@ -1,0 +1,5 @@
+"""`python -m unskew` is the command `unskew`."""
+
+from unskew.cli import app
+
+app()

@@ -1,0 +1,111 @@
+"""The options of commands that read data, and the DataFrame that they name."""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from unskew.cli.console import Step
+from unskew.cli.options import spark_settings
+from unskew.core.routing import check_slots
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from unskew.spark.measure import Sample
+
+
+class Format(StrEnum):
+    """How the data is stored."""
+
+    PARQUET = "parquet"
+    CSV = "csv"
+    JSON = "json"
+
+
+PathArgument = Annotated[
+    str | None, typer.Argument(metavar="PATH", help="A Parquet, CSV or JSON file or folder.")
+]
+KeyOption = Annotated[
+    list[str] | None,
+    typer.Option("--key", metavar="COLUMN", help="A key column; repeat it for a composite key."),
+]
+TableOption = Annotated[str | None, typer.Option("--table", help="A table of the catalog instead of PATH.")]
+FormatOption = Annotated[
+    Format | None, typer.Option("--format", help="Format of PATH  [default: by its extension]")
+]
+WeightOption = Annotated[
+    str | None,
+    typer.Option("--weight", help="A column with the cost of a record  [default: each weighs 1]"),
+]
+SampleOption = Annotated[
+    str | None,
+    typer.Option(
+        "--sample",
+        metavar="auto|SHARE|ROWS",
+        help="Look at a part: auto, a share (0.1) or a number of rows  [default: all]",
+    ),
+]
+MasterOption = Annotated[
+    str, typer.Option("--master", help="Where Spark runs, as for spark-submit; sc://… for Spark Connect.")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
+
+
+def key_names(names: list[str] | None) -> list[str]:
+    """The key columns of `--key`."""
+    if not names:
+        raise ValueError("name the key: --key COLUMN, once for each column")
+    return names
+
+
+def check_sizes(slots: int | None, buckets: int) -> None:
+    """Refuse numbers of slots and buckets that do not fit each other."""
+    if buckets < 1:
+        raise ValueError(f"--buckets {buckets}: there is at least 1 bucket")
+    check_slots(1 if slots is None else slots, buckets)
+
+
+def check_source(path: str | None, table: str | None, master: str) -> None:
+    """Refuse anything but one source, and a local path that does not exist."""
+    if (path is None) == (table is None):
+        raise ValueError("give either a PATH or --table NAME")
+    if path is not None and master.startswith("local"):
+        from unskew.spark.sources import check_path
+
+        check_path(path)
+
+
+def data_frame(
+    path: str | None, table: str | None, form: Format | None, master: str, conf: list[str] | None, step: Step
+) -> DataFrame:
+    """The data that the command line names; starts Spark."""
+    from unskew.spark.session import quiet_session
+    from unskew.spark.sources import guess_format, read
+
+    settings = spark_settings(conf)
+    chosen = None
+    if path is not None:
+        chosen = guess_format(path) if form is None else form.value
+    step("starting Spark")
+    spark = quiet_session(master, settings)
+    step(f"reading {table or path}")
+    if table is not None:
+        return spark.table(table)
+    assert path is not None  # check_source has seen to it
+    return read(spark, path, chosen)
+
+
+def parse_sample(text: str | None) -> Sample:
+    """The sample that `--sample` asks for."""
+    if text is None:
+        return None
+    if text == "auto":
+        return "auto"
+    try:
+        return int(text) if re.fullmatch(r"\d+", text) else float(text)
+    except ValueError:
+        raise ValueError(f"--sample {text}: write auto, a share such as 0.1, or a number of rows") from None

@@ -1,0 +1,35 @@
+"""`unskew demo`: a skewed job and a live stream on this machine, plain and unskewed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from unskew.cli.console import check_target, plain_errors
+from unskew.demo.clicks import Clicks
+from unskew.demo.crawl import Crawl
+from unskew.report.text import inert
+
+
+def demo(
+    out: Annotated[Path, typer.Option("--out", metavar="FILE.html", help="Where the page goes.")] = Path(
+        "unskew-demo.html"
+    ),
+    pages: Annotated[int, typer.Option(min=1, help="Pages of the job.")] = Crawl.pages,
+    wait: Annotated[float, typer.Option(min=0, help="Seconds that each page waits.")] = Crawl.wait,
+    batches: Annotated[
+        int, typer.Option(min=3, help="Batches of the stream: state moves from the second one on.")
+    ] = Clicks.batches,
+) -> None:
+    """Run a skewed job and a live stream on local Spark, plain and with unskew, and write a page about it."""
+    with plain_errors():
+        check_target(out, "--html")
+        from unskew.demo.acts import run
+
+        console = Console()
+        page = run(Crawl(pages=pages, wait=wait), Clicks(batches=batches), out, console)
+        console.print(Text(inert(str(page))), soft_wrap=True)

@@ -1,0 +1,114 @@
+"""`unskew diagnose`: how skewed a key is, or which stages of a finished application were."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+import unskew
+from unskew.cli.console import check_target, plain_errors, print_json, progress
+from unskew.cli.data import (
+    FormatOption,
+    JsonOption,
+    KeyOption,
+    MasterOption,
+    PathArgument,
+    SampleOption,
+    TableOption,
+    WeightOption,
+    check_sizes,
+    check_source,
+    data_frame,
+    key_names,
+    parse_sample,
+)
+from unskew.cli.event_log import check_alone, diagnose_event_log
+from unskew.cli.options import ConfOption
+from unskew.core.diagnosis import check_cores
+from unskew.core.histogram import DEFAULT_BUCKETS
+from unskew.report.text import inert
+
+
+def diagnose(
+    context: typer.Context,
+    path: PathArgument = None,
+    key: KeyOption = None,
+    table: TableOption = None,
+    slots: Annotated[
+        int | None, typer.Option(help="Number of slots (partitions)  [default: 3 a core]")
+    ] = None,
+    cores: Annotated[int | None, typer.Option(help="Cores that work on them  [default: one a slot]")] = None,
+    weight: WeightOption = None,
+    sample: SampleOption = None,
+    buckets: Annotated[int, typer.Option(help="Hash buckets of the histogram.")] = DEFAULT_BUCKETS,
+    then: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--then", metavar="COLUMN", help="A key to group by next: what placing both together gains."
+        ),
+    ] = None,
+    form: FormatOption = None,
+    as_json: JsonOption = False,
+    html: Annotated[
+        Path | None, typer.Option("--html", metavar="OUT.html", help="Write a page with pictures, too.")
+    ] = None,
+    master: MasterOption = "local[*]",
+    conf: ConfOption = None,
+    event_log: Annotated[
+        Path | None,
+        typer.Option(
+            "--event-log",
+            metavar="LOG",
+            help="Instead of data: which stages of an application were skewed, by its event log.",
+        ),
+    ] = None,
+) -> None:
+    """How skewed a key is, what that costs, and what each planner would do about it."""
+    if event_log is not None:
+        with plain_errors():
+            check_alone(context)
+            diagnose_event_log(event_log, html, as_json=as_json)
+        return
+    with plain_errors(), progress() as step:
+        keys, part = key_names(key), parse_sample(sample)
+        check_cores(cores)
+        check_sizes(slots, buckets)
+        check_source(path, table, master)
+        if html is not None:
+            check_target(html, "--html")
+        df = data_frame(path, table, form, master, conf, step)
+
+        def judging(what: str) -> None:
+            if what == "measuring":
+                step(f"counting records by {', '.join(keys)}")
+            else:
+                step("comparing planners", f": {what}")
+
+        found = unskew.diagnose(
+            df,
+            keys,
+            slots=slots,
+            cores=cores,
+            weight=weight,
+            sample=part,
+            buckets=buckets,
+            then=then or None,
+            progress=judging,
+        )
+        page = None
+        if html is not None:
+            step(f"writing {html}")
+            page = unskew.write_report(found, html, source=table or str(path))
+    if as_json:
+        print_json(found.to_dict())
+        return
+    from unskew.report.terminal import print_diagnosis
+
+    console = Console()
+    print_diagnosis(found, console)
+    if page is not None:
+        console.print(Text(f"Report: {inert(str(page))}"), soft_wrap=True)

@@ -1,0 +1,95 @@
+"""`unskew plan`: measure a key, plan for it, save the plan."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+import unskew
+from unskew.cli.console import check_target, plain_errors, print_json, progress
+from unskew.cli.data import (
+    FormatOption,
+    JsonOption,
+    KeyOption,
+    MasterOption,
+    PathArgument,
+    SampleOption,
+    TableOption,
+    WeightOption,
+    check_sizes,
+    check_source,
+    data_frame,
+    key_names,
+    parse_sample,
+)
+from unskew.cli.options import ConfOption
+from unskew.core.histogram import DEFAULT_BUCKETS
+from unskew.core.planners import planner
+
+
+def plan(
+    path: PathArgument = None,
+    key: KeyOption = None,
+    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Where the plan goes.")] = None,
+    table: TableOption = None,
+    slots: Annotated[
+        int | None,
+        typer.Option(help="Number of slots  [default: those of --previous, else 3 a core]"),
+    ] = None,
+    planner_name: Annotated[
+        str, typer.Option("--planner", help="One of those that `unskew planners` lists.")
+    ] = "auto",
+    previous: Annotated[
+        Path | None,
+        typer.Option(
+            "--previous", metavar="FILE", help="The plan in force, to change as little as possible."
+        ),
+    ] = None,
+    weight: WeightOption = None,
+    sample: SampleOption = None,
+    buckets: Annotated[
+        int | None,
+        typer.Option(help=f"Hash buckets  [default: those of --previous, else {DEFAULT_BUCKETS}]"),
+    ] = None,
+    form: FormatOption = None,
+    as_json: JsonOption = False,
+    master: MasterOption = "local[*]",
+    conf: ConfOption = None,
+) -> None:
+    """Measure a key, make a plan for it and save it: `unskew.load` and `plan=` take it from there."""
+    with plain_errors(), progress() as step:
+        keys, part = key_names(key), parse_sample(sample)
+        planner(planner_name)
+        if out is None:
+            raise ValueError("say where the plan goes: --out FILE")
+        check_target(out, "--out")
+        before = None if previous is None else unskew.load(previous)
+        if before is not None:
+            buckets = before.histogram.buckets if buckets is None else buckets
+            slots = before.slots if slots is None else slots
+        buckets = DEFAULT_BUCKETS if buckets is None else buckets
+        check_sizes(slots, buckets)
+        check_source(path, table, master)
+        df = data_frame(path, table, form, master, conf, step)
+        if before is not None:
+            from unskew.spark.keys import key_columns
+
+            before.check(key_columns(df, keys).type)
+        if slots is None:
+            from unskew.spark.options import default_slots
+
+            slots = default_slots(df)
+        step(f"counting records by {', '.join(keys)}")
+        measured = unskew.measure(df, keys, buckets=buckets, weight=weight, sample=part)
+        step(f"planning with {planner_name}")
+        made = unskew.plan(measured, slots, planner_name, before)
+        made.save(out)
+    from unskew.report.terminal import plan_figures, print_plan
+
+    if as_json:
+        print_json({**plan_figures(made), "file": str(out)})
+    else:
+        print_plan(made, str(out), Console())

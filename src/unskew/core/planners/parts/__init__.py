@@ -1,0 +1,1 @@
+"""What several planners share; nothing here is a planner."""

@@ -1,0 +1,220 @@
+"""The demo's second act: a live stateful stream on local Spark whose hot keys change, hashed and unskewed.
+
+Every record waits as a look-up would, and keeps a count per user. The same input runs twice: once with
+the table fixed to plain hashing, once with state that moves.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import statistics
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unskew.demo.zipf import zipf
+from unskew.report.charts import over_time
+from unskew.report.page import Card, Cards, Chart, Column, Row, Section, Table, Text
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from pyspark.sql import SparkSession
+
+HASHED, MOVING = "hashing", "unskew"
+
+
+@dataclass(frozen=True)
+class Clicks:
+    """How large the stream is."""
+
+    batches: int = 16
+    change: int = 8
+    records: int = 5000
+    users: int = 2000
+    exponent: float = 1.0
+    wait: float = 0.002
+    slots: int = 8
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What each run did, batch by batch: lines of its journal with the batch's seconds."""
+
+    clicks: Clicks
+    lines: dict[str, list[dict[str, Any]]]
+
+    def median(self, run: str) -> float:
+        """Seconds of a batch, once the first ones are over."""
+        return float(statistics.median(line["batch seconds"] for line in self.lines[run][2:]))
+
+
+def run(spark: SparkSession, clicks: Clicks, report: Callable[[str], None] = lambda _: None) -> Outcome:
+    """The stream with plain hashing, then with unskew; both final states must agree."""
+    root = Path(tempfile.mkdtemp(prefix="unskew-demo-"))
+    try:
+        _write(root / "in", clicks)
+        lines, states = {}, []
+        for name in (HASHED, MOVING):
+            report(f"streaming with {name}")
+            found, state = _streamed(spark, root, name, clicks)
+            lines[name] = found
+            states.append(state)
+        if states[0] != states[1]:
+            raise RuntimeError("hashing and unskew disagree: this is a bug in unskew")
+        return Outcome(clicks, lines)
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+
+
+def section(outcome: Outcome) -> Section:
+    """The stream as a section of a page."""
+    clicks = outcome.clicks
+    before, after = outcome.median(HASHED), outcome.median(MOVING)
+    moved = [line for line in outcome.lines[MOVING] if line["moved"]["rows"]]
+    cards = [
+        Card("hashing", f"{before:.1f} s", "the median batch"),
+        Card("unskew", f"{after:.1f} s", "the median batch", strong=True),
+        Card(
+            "migrations",
+            f"{len(moved)}",
+            f"{sum(m['moved']['rows'] for m in moved):,} keys' state moved, no restart",
+        ),
+        Card("throughput", f"{before / after:.2f} ×", f"{clicks.records:,} records a batch"),
+    ]
+    text = (
+        f"{clicks.users:,} users, {1000 * clicks.wait:g} ms a record, {clicks.slots} slots; other users become hot "
+        f"every {clicks.change} batches. A batch takes as long as its fullest slot. Spark ties a key's state to its "
+        "hash; unskew measures each batch and moves state to where there is room, while the query runs. Both runs end "
+        "with the same state, key by key."
+    )
+    return Section(
+        "A live stream: state that moves", [Cards(cards), Text(text), _balance(outcome), _times(outcome)]
+    )
+
+
+def _balance(outcome: Outcome) -> Chart:
+    rows = _rows(outcome, "imbalance")
+    rows += [
+        {"series": "bound", "window": line["batch"], "value": line["bound"]} for line in outcome.lines[MOVING]
+    ]
+    return Chart(
+        "How uneven each batch was",
+        over_time(rows, series=[MOVING, HASHED], bound="bound", x_title="batch", marks=_moves(outcome)),
+        _table(outcome),
+        "1 is even. The dotted line is the least possible while a key has one place; upright lines: state moved.",
+    )
+
+
+def _times(outcome: Outcome) -> Chart:
+    return Chart(
+        "How long each batch took",
+        over_time(
+            _rows(outcome, "batch seconds", since=1),
+            series=[MOVING, HASHED],
+            x_title="batch",
+            y_title="seconds a batch",
+            marks=_moves(outcome),
+        ),
+        _table(outcome),
+        "Without the first batch, which starts the workers. Upright lines: state moved; the table says why.",
+    )
+
+
+def _moves(outcome: Outcome) -> list[int]:
+    return [line["batch"] for line in outcome.lines[MOVING] if line["moved"]["rows"]]
+
+
+def _rows(outcome: Outcome, figure: str, since: int = 0) -> list[Row]:
+    return [
+        {"series": run, "window": line["batch"], "value": line[figure]}
+        for run, lines in outcome.lines.items()
+        for line in lines[since:]
+    ]
+
+
+def _table(outcome: Outcome) -> Table:
+    rows: list[Row] = [
+        {
+            "run": run,
+            "batch": line["batch"],
+            "imbalance": line["imbalance"],
+            "bound": line["bound"],
+            "seconds": line["batch seconds"],
+            "moved": line["moved"]["rows"],
+            "reason": line["decision"]["reason"],
+        }
+        for run, lines in outcome.lines.items()
+        for line in lines
+    ]
+    columns = [
+        Column("run", "run"),
+        Column("batch", "batch", "{:d}"),
+        Column("imbalance", "imbalance", "{:.3f}"),
+        Column("bound", "bound", "{:.3f}"),
+        Column("seconds", "seconds", "{:.2f} s"),
+        Column("moved", "keys moved", "{:,d}"),
+        Column("reason", "decision after the batch"),
+    ]
+    return Table(columns, rows)
+
+
+def _streamed(
+    spark: SparkSession, root: Path, name: str, clicks: Clicks
+) -> tuple[list[dict[str, Any]], dict[str, int]]:
+    import unskew
+
+    events = spark.readStream.schema("user string").option("maxFilesPerTrigger", 1).parquet(str(root / "in"))
+    checkpoint = str(root / name)
+    query = (
+        unskew.stream(events, "user")
+        .update(_looked_up(clicks.wait), output="user string, n long", state="n long")
+        .start(
+            _noop,
+            checkpoint=checkpoint,
+            slots=clicks.slots,
+            trigger="availableNow",
+            policy=None if name == HASHED else unskew.Policy(patience=1, cooldown=0, tolerance=0.1),
+        )
+    )
+    query.awaitTermination()
+    took = {p["batchId"]: p["batchDuration"] / 1e3 for p in query.recentProgress}
+    lines = [{**line, "batch seconds": took[line["batch"]]} for line in query.journal()]
+    state = unskew.state(checkpoint, spark).select("user", "n").toArrow()
+    return lines, dict(zip(state["user"].to_pylist(), state["n"].to_pylist(), strict=True))
+
+
+def _looked_up(wait: float) -> Callable[[pd.DataFrame, pd.DataFrame], tuple[pd.DataFrame, pd.DataFrame]]:
+    def look_up(rows: pd.DataFrame, states: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+        import time
+
+        time.sleep(wait * len(rows))
+        states["n"] = states["n"].fillna(0) + rows.groupby(level=0).size()
+        return states[["user", "n"]], states
+
+    return look_up
+
+
+def _noop(df: Any, _batch: int) -> None:
+    df.write.format("noop").mode("overwrite").save()
+
+
+def _write(folder: Path, clicks: Clicks) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    folder.mkdir()
+    random = np.random.default_rng(7)
+    shares = zipf(clicks.users, clicks.exponent)
+    users = np.arange(clicks.users)
+    for batch in range(clicks.batches):
+        if batch % clicks.change == 0:
+            users = random.permutation(clicks.users)
+        drawn = users[random.choice(clicks.users, clicks.records, p=shares)]
+        path = folder / f"{batch:03d}.parquet"
+        pq.write_table(pa.table({"user": [f"user-{u:04d}" for u in drawn]}), path)
+        os.utime(path, (1e9 + batch, 1e9 + batch))  # Spark takes files by age

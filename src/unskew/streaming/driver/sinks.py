@@ -1,0 +1,97 @@
+"""Built-in sinks: each writes a batch once, however often it is handed it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from unskew.streaming.driver.callback import Sink
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def built_in(name: str) -> Sink:
+    """The sink called "console", "memory:NAME", "parquet:PATH" or "kafka:SERVERS/TOPIC"."""
+    kind, _, what = name.partition(":")
+    if kind == "console" and not what:
+        return console
+    if kind == "memory" and what:
+        if not what.isidentifier():
+            raise ValueError(f"memory:{what} needs a name that SQL takes as it is, like memory:totals")
+        return Memory(what)
+    if kind == "parquet" and what:
+        return Parquet(what)
+    if kind == "kafka" and "/" in what:
+        servers, _, topic = what.rpartition("/")
+        return Kafka(servers, topic)
+    raise ValueError(
+        f"there is no sink {name!r}: use a function of (DataFrame, batch id), 'console', 'memory:NAME', "
+        "'parquet:PATH' or 'kafka:SERVERS/TOPIC'"
+    )
+
+
+def console(df: DataFrame, batch: int) -> None:
+    """Print the first rows of each batch."""
+    rows = df.toArrow().to_pandas()
+    text = f"-- batch {batch}: {len(rows)} rows\n{rows.head(20).to_string(index=False)}"
+    print(text, flush=True)  # noqa: T201 that is what it is for
+
+
+@dataclass(frozen=True)
+class Parquet:
+    """A folder `batch=N` for each batch under `path`; a batch that comes again replaces its folder."""
+
+    path: str
+
+    def __call__(self, df: DataFrame, batch: int) -> None:
+        """Write the batch's folder."""
+        df.write.mode("overwrite").parquet(f"{self.path.rstrip('/')}/batch={batch}")
+
+
+@dataclass(frozen=True)
+class Memory:
+    """The view `global_temp.NAME` with the rows of all batches and a column `batch`; for trying things out."""
+
+    name: str
+
+    def __call__(self, df: DataFrame, batch: int) -> None:
+        """Put the batch's rows in the place of those it had before."""
+        import pyarrow as pa
+        from pyspark.sql import functions as F
+
+        spark = df.sparkSession
+        rows = df.toArrow()
+        rows = rows.append_column("batch", pa.array([batch] * len(rows), pa.int64()))
+        view = f"global_temp.{self.name}"
+        if spark.catalog.tableExists(view):
+            before = spark.table(view).toArrow()
+            kept = before.filter(pa.compute.not_equal(before["batch"], batch))
+            rows = pa.concat_tables([kept, rows.cast(before.schema)])
+        schema = df.withColumn("batch", F.lit(batch).cast("long")).schema  # of no rows Connect infers none
+        spark.createDataFrame(rows, schema).createOrReplaceGlobalTempView(self.name)
+
+
+@dataclass(frozen=True)
+class Kafka:
+    """JSON records to a topic. Kafka cannot take a record back: one that comes again has the same `batch` header."""
+
+    servers: str
+    topic: str
+
+    def __call__(self, df: DataFrame, batch: int) -> None:
+        """Send the batch."""
+        from pyspark.sql import functions as F
+
+        value = F.to_json(F.struct(*df.columns)).alias("value")
+        header = F.array(
+            F.struct(F.lit("batch").alias("key"), F.lit(str(batch)).cast("binary").alias("value"))
+        )
+        (
+            df.select(value, header.alias("headers"))
+            .write.format("kafka")
+            .option("kafka.bootstrap.servers", self.servers)
+            .option("includeHeaders", "true")
+            .option("topic", self.topic)
+            .save()
+        )

@@ -1,0 +1,275 @@
+"""The aggregates of a column that are exact: counts, sums, extremes, moments, and the first and last value.
+
+The semantics are Spark SQL's. Nulls are skipped, and of no values there is no sum, minimum, maximum or
+mean, but null. NaN is larger than any other number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from unskew.streaming.operators.aggregation import Aggregate, checked_type, ordered_type
+from unskew.streaming.operators.group_columns import Index, Kernel, valid, whole, winners
+
+
+def count(x: str | None = None) -> Aggregate:
+    """The number of records, or with a column the number of its values that are not null."""
+    return _Count(x)
+
+
+def sum(x: str) -> Aggregate:
+    """The sum of a column: int64 of integers, double of floats, decimal(38, s) of decimals of scale s.
+
+    A sum that does not fit raises an ArithmeticError that names the column, also where only a partial
+    sum does not fit and later records would have brought it back.
+    """
+    return _Sum(x)
+
+
+def min(x: str) -> Aggregate:
+    """The smallest value of a column of numbers, strings, binaries, dates, timestamps or booleans.
+
+    NaN is larger than any number, so it is the minimum only where all values are NaN; -0.0 is below 0.0.
+    """
+    return _Extreme(x, "min")
+
+
+def max(x: str) -> Aggregate:
+    """The largest value of a column of numbers, strings, binaries, dates, timestamps or booleans.
+
+    NaN is larger than any number, so it is the maximum wherever it occurs; 0.0 is above -0.0.
+    """
+    return _Extreme(x, "max")
+
+
+def mean(x: str) -> Aggregate:
+    """The mean of a column: a double, or of decimals of scale s a decimal(38, s + 4), rounded half up.
+
+    Integers are summed as doubles, as Spark's `avg` does, so they cannot overflow.
+    """
+    return _Mean(x)
+
+
+def variance(x: str) -> Aggregate:
+    """The sample variance of a column, a double; null for fewer than two values, like Spark's `var_samp`.
+
+    Merged by the squared distances to the means, after Chan, Golub and LeVeque (1979), so that a large
+    mean does not swallow a small variance.
+    """
+    return _Variance(x)
+
+
+def first(x: str, by: str = "time") -> Aggregate:
+    """The value of `x` in the record with the smallest `by`, which may be null, like Spark's `min_by`.
+
+    Records without `by` are ignored. Of several records with that `by` the smallest value is taken (and
+    null only if there is no other), so the order in which records arrive does not matter.
+    """
+    return _Edge(x, by, False)
+
+
+def last(x: str, by: str = "time") -> Aggregate:
+    """The value of `x` in the record with the largest `by`, which may be null, like Spark's `max_by`.
+
+    Records without `by` are ignored. Of several records with that `by` the largest value is taken (and
+    null only if there is no other), so the order in which records arrive does not matter.
+    """
+    return _Edge(x, by, True)
+
+
+def _number_type(schema: pa.Schema, column: str, what: str) -> pa.DataType:
+    def number(t: pa.DataType) -> bool:
+        return bool(pa.types.is_signed_integer(t) or pa.types.is_floating(t) or pa.types.is_decimal(t))
+
+    return checked_type(schema, column, what, number, "cast the column to a number, such as double or bigint")
+
+
+@dataclass(frozen=True)
+class _Count(Aggregate):
+    kernels = ("sum",)
+
+    def state(self, schema: pa.Schema) -> list[pa.Field]:
+        for name in self.inputs:
+            if len(schema.get_all_field_indices(name)) != 1:  # the values may be of any type
+                checked_type(schema, name, "count", lambda _: True, "")
+        return [pa.field("count", pa.int64())]
+
+    def result(self, schema: pa.Schema) -> pa.DataType:
+        return self.state(schema)[0].type
+
+    def unit(self, rows: pa.Table) -> list[pa.Array]:
+        if self.column is None:
+            return [pa.array(np.ones(rows.num_rows, np.int64))]
+        return [pa.array(valid(whole(rows.column(self.column))).astype(np.int64))]
+
+    def final(self, states: Sequence[pa.Array]) -> pa.Array:
+        return states[0]
+
+
+@dataclass(frozen=True)
+class _Sum(Aggregate):
+    kernels = ("sum",)
+
+    def state(self, schema: pa.Schema) -> list[pa.Field]:
+        return [pa.field("sum", self.result(schema))]
+
+    def result(self, schema: pa.Schema) -> pa.DataType:
+        assert self.column is not None
+        t = _number_type(schema, self.column, "sum")
+        if pa.types.is_decimal(t):
+            return pa.decimal128(38, t.scale)
+        return pa.float64() if pa.types.is_floating(t) else pa.int64()
+
+    def unit(self, rows: pa.Table) -> list[pa.Array]:
+        return [self.values(rows, self.result(rows.schema))]
+
+    def final(self, states: Sequence[pa.Array]) -> pa.Array:
+        return states[0]
+
+
+@dataclass(frozen=True)
+class _Extreme(Aggregate):
+    kernel: Kernel
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        return (self.kernel,)
+
+    def state(self, schema: pa.Schema) -> list[pa.Field]:
+        return [pa.field(self.kernel, self.result(schema))]
+
+    def result(self, schema: pa.Schema) -> pa.DataType:
+        assert self.column is not None
+        return ordered_type(schema, self.column, self.kernel)
+
+    def unit(self, rows: pa.Table) -> list[pa.Array]:
+        return [self.values(rows, self.result(rows.schema))]
+
+    def final(self, states: Sequence[pa.Array]) -> pa.Array:
+        return states[0]
+
+
+@dataclass(frozen=True)
+class _Mean(Aggregate):
+    kernels = ("sum", "sum")
+
+    def state(self, schema: pa.Schema) -> list[pa.Field]:
+        assert self.column is not None
+        t = _number_type(schema, self.column, "mean")
+        total = pa.decimal128(38, t.scale) if pa.types.is_decimal(t) else pa.float64()
+        return [pa.field("sum", total), pa.field("count", pa.int64())]
+
+    def result(self, schema: pa.Schema) -> pa.DataType:
+        return _mean_type(self.state(schema)[0].type)
+
+    def unit(self, rows: pa.Table) -> list[pa.Array]:
+        total = self.state(rows.schema)[0].type
+        array = whole(rows.column(self.column))
+        # not `values`: integers beyond 2^53 are rounded here, not refused
+        totals = array.cast(total, safe=False) if total == pa.float64() else self.values(rows, total)
+        return [totals, pa.array(valid(array).astype(np.int64))]
+
+    def final(self, states: Sequence[pa.Array]) -> pa.Array:
+        total, counts = states
+        counts = pc.if_else(pc.equal(counts, 0), None, counts)
+        if pa.types.is_floating(total.type):
+            return pc.divide(total, counts.cast(pa.float64(), safe=False))
+        result = _mean_type(total.type)
+        # in 256 bits the quotient has 20 digits more than the sum, so that rounding it once is enough
+        wide = total.cast(pa.decimal256(38, total.type.scale))
+        quotient = pc.divide(wide, counts.cast(pa.decimal256(19, 0)))
+        try:
+            return pc.round(quotient, result.scale, round_mode="half_towards_infinity").cast(result)
+        except pa.ArrowInvalid as error:
+            raise ArithmeticError(
+                f"the mean of column {self.column!r} does not fit {result}: cast the column to double"
+            ) from error
+
+
+def _mean_type(total: pa.DataType) -> pa.DataType:
+    if not pa.types.is_decimal(total):
+        return pa.float64()
+    return pa.decimal128(38, 38 if total.scale > 34 else total.scale + 4)
+
+
+@dataclass(frozen=True)
+class _Variance(Aggregate):
+    def state(self, schema: pa.Schema) -> list[pa.Field]:
+        assert self.column is not None
+        _number_type(schema, self.column, "variance")
+        columns = {"count": pa.int64(), "mean": pa.float64(), "squares": pa.float64()}
+        return [pa.field(name, t) for name, t in columns.items()]
+
+    def result(self, schema: pa.Schema) -> pa.DataType:
+        return self.state(schema)[1].type
+
+    def unit(self, rows: pa.Table) -> list[pa.Array]:
+        array = whole(rows.column(self.column))
+        numbers = array.cast(pa.float64(), safe=False).fill_null(0.0).to_numpy()
+        # the distance of an infinity or NaN to itself is not 0
+        squares = np.where(np.isfinite(numbers), 0.0, np.nan)
+        return [pa.array(valid(array).astype(np.int64)), pa.array(numbers), pa.array(squares)]
+
+    def merge(self, states: Sequence[pa.Array], ids: Index, groups: int) -> list[pa.Array]:
+        counts, means, squares = (state.to_numpy() for state in states)
+        some = counts > 0
+        counts, means, squares, ids = counts[some], means[some], squares[some], ids[some]
+        total = _added(ids, counts, groups, np.int64)
+        with np.errstate(invalid="ignore", over="ignore"):  # infinities are NaN in the end, as in Spark
+            mean = _added(ids, means * (counts / total[ids]), groups)
+            merged = _added(ids, squares + counts * (means - mean[ids]) ** 2, groups)
+        return [pa.array(total), pa.array(mean), pa.array(merged)]
+
+    def final(self, states: Sequence[pa.Array]) -> pa.Array:
+        counts, _, squares = (state.to_numpy() for state in states)
+        return pa.array(squares / np.maximum(counts - 1, 1), mask=counts < 2)
+
+
+def _added(ids: Index, numbers: NDArray[Any], groups: int, dtype: type = np.float64) -> NDArray[Any]:
+    total: NDArray[Any] = np.zeros(groups, dtype)
+    np.add.at(total, ids, numbers)
+    return total
+
+
+@dataclass(frozen=True)
+class _Edge(Aggregate):
+    by: str
+    last: bool
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        assert self.column is not None
+        return (self.column, self.by)
+
+    def state(self, schema: pa.Schema) -> list[pa.Field]:
+        return [
+            pa.field("by", ordered_type(schema, self.by, f"{self._what} by the order")),
+            pa.field("value", self.result(schema)),
+        ]
+
+    def result(self, schema: pa.Schema) -> pa.DataType:
+        assert self.column is not None
+        return ordered_type(schema, self.column, self._what)
+
+    def unit(self, rows: pa.Table) -> list[pa.Array]:
+        by, value = self.state(rows.schema)
+        return [self.values(rows, by.type, self.by), self.values(rows, value.type)]
+
+    def merge(self, states: Sequence[pa.Array], ids: Index, groups: int) -> list[pa.Array]:
+        by, values = states
+        rows = winners(by, values, ids, groups, last=self.last)
+        return [by.take(rows), values.take(rows)]
+
+    def final(self, states: Sequence[pa.Array]) -> pa.Array:
+        return states[1]
+
+    @property
+    def _what(self) -> str:
+        return "last" if self.last else "first"

@@ -1,0 +1,146 @@
+"""Before the shuffle: records of a map task become one payload a slot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from unskew.core.migration.protocol import Turn
+from unskew.streaming.failpoints import failpoint
+from unskew.streaming.operators.operator import Operator
+from unskew.streaming.storage.ledger import Ledger
+from unskew.streaming.storage.slot_state import HASH, encoded
+from unskew.streaming.worker.pair_counting import PairCounter
+from unskew.streaming.worker.slot_labels import slot_labels
+
+if TYPE_CHECKING:
+    from pyspark import TaskContext
+
+CHUNK_ROWS, CHUNK_BYTES = 1_000_000, 128 << 20
+"""A task packs this much at a time, so that its memory stays bounded."""
+
+PACKED = pa.schema(
+    [("label", pa.int32()), ("batch", pa.int64()), ("part", pa.int64()), ("payload", pa.binary())]
+)
+SPARK_PACKED = "label int, batch long, part long, payload binary"
+
+
+@dataclass(frozen=True)
+class Packer:
+    """Packs the records of one map task: hashed, routed by the table of the batch, partly aggregated.
+
+    Every slot in use gets at least one payload a batch, an empty one if it has no records (from the first
+    task), so that it is called: it can import, expire, export and acknowledge whatever the stream brings.
+
+    With `pairs` the last column is the hash of the key that the record had at the operator before. Which keys come
+    together is then counted and written down, and the column is dropped.
+    """
+
+    ledger: Ledger
+    operator: Operator
+    records: pa.Schema
+    max_slots: int
+    pairs: bool = False
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The payloads of this Spark task."""
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None
+        batch, task = batch_of(context, self.ledger), context.partitionId()
+        turn = self.ledger.turn(batch)
+        counter = PairCounter()
+        yield from self.pack(counter.watched(batches) if self.pairs else batches, turn, task)
+        if self.pairs:
+            self.ledger.write_pairs(batch, task, counter.found())
+        failpoint("packed", batch)
+
+    def pack(self, batches: Iterator[pa.RecordBatch], turn: Turn, task: int) -> Iterator[pa.RecordBatch]:
+        """The payloads of one task."""
+        part = task << 32
+        if task == 0:
+            empty = encoded(self.operator.payload.empty_table())
+            yield self._rows(turn, active_slots(turn), part, [empty] * len(active_slots(turn)))
+        for rows in _chunks(batches, self.records):
+            part += 1
+            packed = self.operator.pack(normal_keys(rows))
+            slots = turn.table.slot_of_hashes(packed[HASH].to_numpy())
+            order = np.argsort(slots, kind="stable")
+            packed = packed.take(pa.array(order))
+            found, starts = np.unique(slots[order], return_index=True)
+            bounds = [*starts.tolist(), len(order)]
+            payloads = [encoded(packed.slice(a, b - a)) for a, b in pairwise(bounds)]
+            yield self._rows(turn, found.tolist(), part, payloads)
+
+    def _rows(self, turn: Turn, slots: list[int], part: int, payloads: list[bytes]) -> pa.RecordBatch:
+        labels = slot_labels(self.max_slots)
+        columns = [
+            pa.array([labels[slot] for slot in slots], pa.int32()),
+            pa.array([turn.batch] * len(slots), pa.int64()),
+            pa.array([part] * len(slots), pa.int64()),
+            pa.array(payloads, pa.binary()),
+        ]
+        return pa.record_batch(columns, schema=PACKED)
+
+
+def batch_of(context: TaskContext, ledger: Ledger) -> int:
+    """The batch that a task belongs to: Spark says so, but on Connect only the callback, which wrote it down."""
+    said = context.getLocalProperty("streaming.sql.batchId")
+    return ledger.current() if said is None else int(said)
+
+
+def active_slots(turn: Turn) -> list[int]:
+    """The slots that the batch must call: those that records can reach and those that state is on its way to."""
+    return sorted({*range(turn.table.slots), *(h.destination for h in turn.pending)})
+
+
+def normal_keys(rows: pa.Table) -> pa.Table:
+    """The rows with -0.0 as 0.0 and every NaN alike in the key columns: Spark groups them so."""
+    for i, f in enumerate(rows.schema):
+        if f.name.startswith("key.") and _has_floats(f.type):
+            chunks = [_normal(chunk) for chunk in rows.column(i).chunks]
+            rows = rows.set_column(i, f.name, pa.chunked_array(chunks, f.type))
+    return rows
+
+
+def _has_floats(t: pa.DataType) -> bool:
+    if pa.types.is_struct(t):
+        return any(_has_floats(t.field(i).type) for i in range(t.num_fields))
+    return bool(pa.types.is_floating(t))
+
+
+def _normal(array: pa.Array) -> pa.Array:
+    if pa.types.is_struct(array.type):
+        parts = [_normal(array.field(i)) for i in range(array.type.num_fields)]
+        return pa.StructArray.from_arrays(parts, fields=list(array.type), mask=array.is_null())
+    if not pa.types.is_floating(array.type):
+        return array
+    plain = pc.add(array, pa.scalar(0.0, array.type))
+    return pc.if_else(pc.is_nan(plain), pa.scalar(float("nan"), array.type), plain)
+
+
+def _chunks(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
+    """The records in tables of bounded size, with the columns and types of `schema`."""
+    held: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        held.append(batch)
+        rows, size = rows + batch.num_rows, size + batch.nbytes
+        if rows >= CHUNK_ROWS or size >= CHUNK_BYTES:
+            yield _table(held, schema)
+            held, rows, size = [], 0, 0
+    if rows:
+        yield _table(held, schema)
+
+
+def _table(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
+    table = pa.Table.from_batches(batches).rename_columns(schema.names)
+    table = table if table.schema.equals(schema) else table.cast(schema)
+    return table.combine_chunks()

@@ -1,0 +1,151 @@
+"""The slot step inside Spark's own stateful operator: the only place that knows its state API."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import xxhash
+from pyspark import TaskContext
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+
+from unskew.streaming.operators.frames import frame_of
+from unskew.streaming.operators.operator import Clock, Operator
+from unskew.streaming.storage.ledger import Ledger
+from unskew.streaming.storage.local_cache import LocalCache
+from unskew.streaming.storage.slot_state import WINDOW
+from unskew.streaming.worker.packing import batch_of
+from unskew.streaming.worker.slot_labels import slot_labels
+from unskew.streaming.worker.slot_step import SlotStep
+
+PIECES, ABOUT = "pieces", "about"
+
+
+class SlotProcessor(StatefulProcessor):
+    """Called once a slot and batch, with all payloads of the slot."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        operator: Operator,
+        buckets: int,
+        max_slots: int,
+        time: str,
+    ) -> None:
+        self._ledger = ledger
+        self._operator = operator
+        self._buckets = buckets
+        self._max_slots = max_slots
+        self._time = time
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Name the state."""
+        self._handle = handle
+        self._done: set[int] = set()
+        self._store = _SparkStore(
+            handle.getValueState(ABOUT, "text string, counts binary"),
+            handle.getMapState(PIECES, "name string", "data binary"),
+        )
+
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:
+        """Take the payloads of a batch."""
+        came = pd.concat(list(rows)).sort_values("part", kind="stable")
+        # a task that outlives its batch still knows which one it was of
+        yield from self._step(key, list(came["payload"]), int(came["batch"].iloc[0]), timerValues)
+
+    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Any]:  # noqa: ARG002 Spark names it
+        """Take a batch without records: Spark runs one when the watermark moves, and only timers call a slot then."""
+        yield from self._step(key, [], None, timerValues)
+
+    def _step(self, key: Any, payloads: list[bytes], batch: int | None, timer_values: Any) -> Iterator[Any]:
+        slot = slot_labels(self._max_slots).index(int(key[0]))
+        if slot in self._done:
+            if payloads:
+                raise RuntimeError(f"Spark called slot {slot} twice with records in one batch")
+            return  # timers fire after the records of the same batch
+        self._done.add(slot)
+        context = TaskContext.get()
+        assert context is not None
+        if batch is None:
+            batch = batch_of(context, self._ledger)
+        clock = Clock(timer_values.getCurrentProcessingTimeInMs(), timer_values.getCurrentWatermarkInMs())
+        self._wind(clock)
+        step = SlotStep(self._ledger, self._operator, self._buckets, _executor())
+        attempt = f"{context.stageId()}-{context.attemptNumber()}-{context.taskAttemptId()}"
+        cache = LocalCache(f"{self._ledger.folder.address}#{self._ledger.identity}")
+        if batch % 100 == 0:
+            cache.tidy()
+        out = step.run(slot, batch, payloads, clock, attempt, self._store, cache)
+        if len(out):
+            yield _frame(out)
+
+    def _wind(self, clock: Clock) -> None:
+        """Ask to be called as soon as time moves on, with records or without."""
+        if self._time == "EventTime":
+            self._handle.registerTimer(clock.watermark + 1)
+        elif self._time == "ProcessingTime":
+            self._handle.registerTimer(clock.now + 1)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class _SparkStore:
+    """Spark's state store for one slot."""
+
+    def __init__(self, about: Any, pieces: Any) -> None:
+        self._about, self._pieces = about, pieces
+
+    def describe(self) -> tuple[str, bytes] | None:
+        found = self._about.get()
+        return None if found is None else (found[0], bytes(found[1]))
+
+    def note(self, text: str, counts: bytes) -> None:
+        self._about.update((text, counts))
+
+    def get(self, piece: str) -> bytes:
+        found = self._pieces.getValue((piece,))
+        if found is None:
+            raise RuntimeError(f"the state store has lost {piece}, which the slot's description names")
+        return bytes(found[0])
+
+    def put(self, piece: str, data: bytes) -> None:
+        self._pieces.updateValue((piece,), (data,))
+
+    def remove(self, piece: str) -> None:
+        self._pieces.removeKey((piece,))
+
+
+def _executor() -> str:
+    """A name for the executor that runs this task: its folders for shuffle files are its own."""
+    place = f"{socket.gethostname()} {os.environ.get('SPARK_LOCAL_DIRS', '')}"
+    return xxhash.xxh64_hexdigest(place.encode())
+
+
+def flat(schema: pa.Schema) -> pa.Schema:
+    """The columns under which results travel to Spark: a window's start and end side by side."""
+    fields = []
+    for f in schema:
+        fields += _window_fields(f) if _is_window(f) else [f]
+    return pa.schema(fields)
+
+
+def _frame(out: pa.Table) -> pd.DataFrame:
+    """For Spark: pandas around the Arrow columns themselves, so that no value changes on the way."""
+    columns: list[pa.ChunkedArray] = []
+    for f, column in zip(out.schema, out.columns, strict=True):
+        columns += column.flatten() if _is_window(f) else [column]
+    table = pa.table(columns, schema=flat(out.schema)).combine_chunks()  # Spark takes one chunk a column
+    return frame_of(table, pd.ArrowDtype)
+
+
+def _is_window(f: pa.Field) -> bool:
+    return f.name == WINDOW and pa.types.is_struct(f.type) and [p.name for p in f.type] == ["start", "end"]
+
+
+def _window_fields(f: pa.Field) -> list[pa.Field]:
+    return [pa.field(f"{WINDOW}.{p.name}", p.type) for p in f.type]

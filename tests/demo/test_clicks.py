@@ -1,0 +1,18 @@
+"""The demo's live stream, in small."""
+
+from __future__ import annotations
+
+from pyspark.sql import SparkSession
+
+from unskew.demo import clicks as live
+from unskew.report.page import Chart
+
+
+def test_the_live_stream_of_the_demo(spark: SparkSession) -> None:
+    clicks = live.Clicks(batches=5, change=3, records=400, users=60, wait=0.0, slots=3)
+    found = live.run(spark, clicks)
+    assert {run: len(lines) for run, lines in found.lines.items()} == {live.HASHED: 5, live.MOVING: 5}
+    assert all(line["version"] == 1 for line in found.lines[live.HASHED])
+    assert found.lines[live.MOVING][-1]["version"] > 1
+    charts = [block for block in live.section(found).parts if isinstance(block, Chart)]
+    assert [chart.title for chart in charts] == ["How uneven each batch was", "How long each batch took"]

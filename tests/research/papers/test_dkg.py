@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from research.papers.dkg.instances import COEFFICIENTS, PARTIAL, TABLE, fit
+from research.papers.dkg.trace import readings_by_place, tuples_by_cell
+from research.papers.dkg.tuning import LEARNED
+from research.papers.running import compute
+
+
+def test_table_1_of_the_paper() -> None:
+    record = compute(COEFFICIENTS, runs=25)
+    found = {name: fit(record, name) for name in TABLE}
+    assert found["SIA"] == pytest.approx((100, -100))
+    assert found["O-apx"] == pytest.approx((60.8, -100), abs=0.5)
+    assert found["DKG"] == pytest.approx(found["O-apx"], abs=0.1)
+    assert found["DKG worst"][0] < 63
+    assert found["Universal"] == pytest.approx((60.7, -60.7), abs=6)
+    assert found["Universal worst"][0] > 70
+
+
+def test_both_candidates_of_a_heavy_value_halve_the_imbalance() -> None:
+    lines = compute(PARTIAL, runs=3).results["lines"]
+    assert lines["DKG PKG"]["λ"][-1] < lines["DKG"]["λ"][-1] / 2
+
+
+def test_every_reading_gives_a_tuple_in_each_grid() -> None:
+    readings = np.random.default_rng(0).multinomial(10_000, readings_by_place(focus=0.79))
+    tuples = tuples_by_cell(readings)
+    assert tuples.total == 40_000
+    assert tuples.heaviest_share == pytest.approx(0.2, abs=0.01)
+
+
+def test_few_tuples_teach_less_than_many() -> None:
+    sigma = compute(LEARNED, runs=10, learned=[10, 80_000]).results["lines"]["Zipf-1"]["σ"]
+    assert sigma[0] > sigma[1]

@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from research.papers.experiment import Record, judge
+from research.papers.guo.balancing import MOVED
+from research.papers.guo.live import ALGORITHMS, Periodic, Windows, ratios, throughputs
+from research.papers.guo.skewness import SKEWNESS
+from research.papers.running import compute
+
+
+def test_elb_moves_less_than_pkg_and_uhlb() -> None:
+    record = compute(MOVED, windows=12, period=4, rate=2_000)
+    facts = {claim.says: fact for claim, fact in judge(MOVED, record).facts}
+    assert facts["ELB moves less than PKG and than UHLB"].holds
+    assert np.mean(record.results["moved"]["UHLB"]) == pytest.approx(0.9, abs=0.05)
+    assert len(record.results["moved"]["CLB"]) == 2
+
+
+def test_clb_with_one_window_leaves_nearly_all_on_one_instance() -> None:
+    record = compute(SKEWNESS, windows=8, rate=60_000, runs=1, **{"other every": 4})
+    all_on_one = 60_000**2 * 0.1 * 0.9
+    assert record.results["Gaussian, every 1"]["mean"] > 0.6 * all_on_one
+    assert record.results["Gaussian, every 4"]["mean"] < 0.5 * all_on_one
+
+
+@pytest.fixture
+def scaled() -> Record:
+    """Two windows on one instance, one that needs another, then two on two; UHLB is uneven and stops to move."""
+    even = [[1000], [1000], [2000], [1000, 1000], [1000, 1000]]
+    uneven = [[1000], [1000], [2000], [1500, 500], [1500, 500]]
+    results = {name: {"loads": uneven if name == "UHLB" else even, "moved": [0] * 5} for name in ALGORITHMS}
+    still = {str(at): 0.0 for at in range(5)}
+    moving = {**still, "3": 1.0}
+    points = [{"seconds": 1.0, "parts": moving if name == "UHLB" else still} for name in ALGORITHMS]
+    return Record(
+        "guo-6", {"most": 2, "unit": 1000}, 0, results, {"seconds": 1.0, "points": points}, {}, quick=True
+    )
+
+
+def test_a_tuple_waits_for_its_slot_and_for_moving(scaled: Record) -> None:
+    uneven = Windows.of(scaled, "UHLB")
+    assert uneven.most == pytest.approx(2.5)
+    assert uneven.with_slots(1).mean == pytest.approx(1.0)
+    assert uneven.with_slots(2).mean == pytest.approx((1500 * (2.5 + 1.5) + 500 * (1.5 + 0.5)) / 4000)
+    assert uneven.quantile(0.5) == pytest.approx(1.5)
+
+
+def test_throughput_doubles_where_loads_are_even(scaled: Record) -> None:
+    assert throughputs(scaled, "ELB") == pytest.approx([1.0, 2.0])
+    assert throughputs(scaled, "UHLB") == pytest.approx([1.0, 1.0])
+    assert ratios(scaled, "ELB") == pytest.approx([1.0, 1.0])
+
+
+def test_a_periodic_policy_waits_for_its_turn() -> None:
+    from unskew.core.histogram import Histogram
+    from unskew.core.migration.policy import Costs
+    from unskew.core.plan import make_table
+
+    window = Histogram.from_counts({0: 5, 1: 1}, buckets=16)
+    now, then = make_table("single", window, 2), make_table("hash", window, 2)
+    costs = Costs(0.0, 1.0)
+    asked = [
+        Periodic(every=3).decide(now, then, [window], costs, windows_since_switch=since).switch
+        for since in (None, 2, 3)
+    ]
+    assert asked == [True, False, True]
+    assert not Periodic().decide(now, now, [window], costs).switch

@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from research.papers.drawing import picture
+from research.papers.experiment import Benchmarked, Claim, Fact, Omitted, Paper, Record, Verdict, judge, shape
+from research.papers.registry import PAPERS
+from research.papers.reproduction import gather, saved, write_html, write_markdown
+from research.papers.running import compute, run_all
+from tests.report.html_facts import assert_self_contained, read
+from tests.research.papers.small import IMPOSSIBLE, Dice, experiment, paper, within_sides
+
+HOLDS = shape("a throw is on its die", within_sides)
+FAILS = shape("throws are negative", lambda _: Fact(False, "none is"), why="dice start at 1")
+
+
+@pytest.mark.parametrize(
+    ("claims", "verdict"),
+    [
+        ((HOLDS,), Verdict.AGREES),
+        ((HOLDS, IMPOSSIBLE), Verdict.SHAPE),
+        ((HOLDS, FAILS), Verdict.DIFFERS),
+        ((IMPOSSIBLE, FAILS), Verdict.DIFFERS),
+    ],
+)
+def test_a_failed_number_leaves_the_shape_and_a_failed_shape_nothing(
+    claims: tuple[Claim, ...], verdict: Verdict
+) -> None:
+    one = experiment(Dice(), *claims)
+    assert judge(one, compute(one)).verdict is verdict
+
+
+def markdown(folder: Path, *claims: Claim) -> str:
+    papers = gather([paper(Dice(), *claims)], folder, folder)
+    write_markdown(papers, folder / "page.md")
+    return (folder / "page.md").read_text("utf-8")
+
+
+def test_every_entry_is_on_the_page_run_or_not(tmp_path: Path) -> None:
+    text = markdown(tmp_path)
+    assert "### dice-1: A die\n\nNot computed: a photograph" in text
+    assert text.count("not run") == 2
+    assert "### dice-table-1" in text
+
+
+def test_the_page_says_what_the_paper_says_what_we_measured_and_why(tmp_path: Path) -> None:
+    run_all(paper(Dice()).experiments, tmp_path)
+    text = markdown(tmp_path, HOLDS, IMPOSSIBLE)
+    assert "| a throw is on its die | every throw is on its die | yes |" in text
+    assert "| the highest throw |" in text
+    assert "Why: no die has 21 sides" in text
+    assert "| dice-2 | Throws \\| by sides | agrees in shape |" in text
+
+
+def test_a_reason_is_only_given_where_there_is_something_to_explain(tmp_path: Path) -> None:
+    run_all(paper(Dice()).experiments, tmp_path)
+    assert "Why:" not in markdown(tmp_path, HOLDS)
+
+
+def test_figures_have_pictures_beside_the_page_and_tables_have_none(tmp_path: Path) -> None:
+    run_all(paper(Dice()).experiments, tmp_path)
+    text = markdown(tmp_path)
+    assert "](page/dice-2.svg)" in text
+    assert [path.name for path in (tmp_path / "page").iterdir()] == ["dice-2.svg"]
+
+
+def test_the_full_record_is_shown_where_there_is_one_else_the_quick_one(tmp_path: Path) -> None:
+    run_all(paper(Dice()).experiments, tmp_path, quick=True)
+    assert markdown(tmp_path).count("Quick set: sides = 6;") == 2
+    run_all(paper(Dice()).experiments, tmp_path)
+    assert "Quick set" not in markdown(tmp_path)
+
+
+def test_the_html_page_is_self_contained_and_escaped(tmp_path: Path) -> None:
+    run_all(paper(Dice()).experiments, tmp_path)
+    write_html(gather([paper(Dice())], tmp_path, tmp_path), tmp_path / "page.html")
+    found = read((tmp_path / "page.html").read_text("utf-8"))
+    assert_self_contained(found)
+    assert "On <dice>" in found.text
+    assert found.tags.count("img") == 1
+
+
+def test_the_same_record_gives_the_same_picture() -> None:
+    one = experiment(Dice())
+    record = compute(one)
+    assert picture(one, record) == picture(one, record)
+
+
+def test_a_figure_of_a_benchmark_is_judged_by_its_results(tmp_path: Path) -> None:
+    held = shape("it is fast", lambda record: Fact(record.results["gain"] > 1, f"{record.results['gain']} ×"))
+    figure = Benchmarked(
+        name="dice-3", title="Throws a second", claims=(held,), benchmark="dice", section="hosts"
+    )
+    papers = [Paper("Someone", "On dice", "Nowhere 2020", (figure,))]
+
+    def page() -> str:
+        write_markdown(gather(papers, tmp_path, tmp_path), tmp_path / "page.md")
+        return (tmp_path / "page.md").read_text("utf-8")
+
+    assert "| dice-3 | Throws a second | not run |" in page()
+    results = {"commit": "abc", "machine": {}, "hosts": {"gain": 1.5}}
+    (tmp_path / "dice.json").write_text(json.dumps(results))
+    assert "| it is fast | 1.5 × | yes |" in page()
+    assert "Measured by `make bench-dice`, commit abc." in page()
+    (tmp_path / "dice.json").write_text(json.dumps({**results, "hosts": {"gain": 0.5}}))
+    assert "**Differs.**" in page()
+    (tmp_path / "dice.json").write_text(json.dumps({**results, "hosts": {}}))
+    with pytest.raises(ValueError, match=r"dice\.json lacks 'gain' for dice-3: run `make bench-dice`"):
+        page()
+
+
+RESULTS = Path(__file__).parents[3] / "benchmarks" / "results"
+
+CLAIMS = [
+    pytest.param(claim, record, id=f"{figure.name}: {claim.says}")
+    for each in PAPERS
+    for figure in each.entries
+    if not isinstance(figure, Omitted) and (record := saved(figure, RESULTS / "papers", RESULTS)) is not None
+    for claim in figure.claims
+]
+
+
+@pytest.mark.parametrize(("claim", "record"), CLAIMS)
+def test_what_the_committed_page_denies_it_explains(claim: Claim, record: Record) -> None:
+    assert claim.check(record).holds or claim.why

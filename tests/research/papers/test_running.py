@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from research.papers.experiment import Run
+from research.papers.running import compute, run_all
+from tests.research.papers.small import Dice, experiment
+from unskew.core.files import UnreadableFileError
+
+
+def saved(folder: Path, name: str = "dice-2") -> dict[str, Any]:
+    return dict(json.loads((folder / f"{name}.json").read_text("utf-8")))
+
+
+def without_times(folder: Path) -> str:
+    content = saved(folder)
+    del content["times"]
+    return json.dumps(content)
+
+
+def test_the_same_seed_gives_the_same_bytes_but_for_times(tmp_path: Path) -> None:
+    for folder in ("one", "two"):
+        run_all([experiment(Dice())], tmp_path / folder)
+    assert without_times(tmp_path / "one") == without_times(tmp_path / "two")
+    run_all([experiment(Dice(), seed=7)], tmp_path / "three")
+    assert without_times(tmp_path / "one") != without_times(tmp_path / "three")
+
+
+def test_a_record_says_what_it_was_made_with(tmp_path: Path) -> None:
+    (record,) = run_all([experiment(Dice())], tmp_path)
+    content = saved(tmp_path)
+    assert (content["format"], content["seed"], content["parameters"]) == (1, 0, {"sides": [6, 8, 20]})
+    assert set(content["stamp"]) == {"commit", "machine"}
+    assert set(content["stamp"]["machine"]) == {"cpu", "cores", "system", "python"}
+    assert record.results == content["results"]
+
+
+def test_times_are_kept_apart_and_by_point(tmp_path: Path) -> None:
+    (record,) = run_all([experiment(Dice())], tmp_path)
+    assert [point["parts"] for point in record.times["points"]] == [{"rolling": 0.5}] * 3
+    assert record.times["seconds"] == pytest.approx(sum(p["seconds"] for p in record.times["points"]))
+    assert "rolling" not in json.dumps(record.results)
+
+
+def test_what_is_saved_is_not_computed_again_unless_asked(tmp_path: Path) -> None:
+    dice = Dice()
+    first = run_all([experiment(dice)], tmp_path)
+    assert run_all([experiment(dice)], tmp_path) == first
+    assert dice.thrown == [6, 8, 20]
+    run_all([experiment(dice)], tmp_path, again=True)
+    assert dice.thrown == [6, 8, 20] * 2
+
+
+def test_other_parameters_are_computed_anew(tmp_path: Path) -> None:
+    dice = Dice()
+    run_all([experiment(dice)], tmp_path)
+    (record,) = run_all([replace(experiment(dice), parameters={"sides": [4]})], tmp_path)
+    assert record.parameters == {"sides": [4]}
+    assert dice.thrown == [6, 8, 20, 4]
+
+
+def test_the_quick_set_does_not_replace_the_full_one(tmp_path: Path) -> None:
+    (full,) = run_all([experiment(Dice())], tmp_path)
+    (quick,) = run_all([experiment(Dice())], tmp_path, quick=True)
+    assert quick.parameters == {"sides": [6]}
+    assert run_all([experiment(Dice())], tmp_path) == [full]
+
+
+def stopped(dice: Dice, folder: Path) -> None:
+    dice.stop_at = 20
+    with pytest.raises(KeyboardInterrupt):
+        run_all([experiment(dice)], folder)
+    dice.stop_at = None
+
+
+def test_a_stopped_run_goes_on_where_it_was(tmp_path: Path) -> None:
+    dice = Dice()
+    stopped(dice, tmp_path)
+    (record,) = run_all([experiment(dice)], tmp_path)
+    assert dice.thrown == [6, 8, 20]
+    assert record.results == compute(experiment(Dice())).results
+    assert [path.name for path in tmp_path.iterdir()] == ["dice-2.json"]
+
+
+def test_a_line_cut_short_is_measured_again(tmp_path: Path) -> None:
+    dice = Dice()
+    stopped(dice, tmp_path)
+    kept = tmp_path / "dice-2.points.jsonl"
+    kept.write_text(kept.read_text("utf-8")[:-9], "utf-8")
+    (record,) = run_all([experiment(dice)], tmp_path)
+    assert dice.thrown == [6, 8, 8, 20]
+    assert record.results == compute(experiment(Dice())).results
+
+
+def test_points_of_another_seed_do_not_count(tmp_path: Path) -> None:
+    dice = Dice()
+    stopped(dice, tmp_path)
+    (record,) = run_all([experiment(dice, seed=7)], tmp_path)
+    assert record.results == compute(experiment(Dice(), seed=7)).results
+
+
+def test_a_damaged_record_is_refused_by_name(tmp_path: Path) -> None:
+    (tmp_path / "dice-2.json").write_text('{"unskew": "exper', "utf-8")
+    with pytest.raises(UnreadableFileError, match=r"dice-2\.json.*--again"):
+        run_all([experiment(Dice())], tmp_path)
+    run_all([experiment(Dice())], tmp_path, again=True)
+
+
+def test_figures_that_json_does_not_know_are_refused(tmp_path: Path) -> None:
+    def endless(run: Run) -> float:
+        return float("inf")
+
+    with pytest.raises(ValueError, match="JSON"):
+        run_all([replace(experiment(Dice()), compute=endless)], tmp_path)
+    assert not (tmp_path / "dice-2.json").exists()
+
+
+def test_spark_is_only_for_those_who_declare_it(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match=r"dice-2.*needs_spark"):
+        run_all([replace(experiment(Dice()), compute=lambda run: run.spark.version)], tmp_path)
+
+
+def test_progress_names_every_point(tmp_path: Path) -> None:
+    told: list[tuple[str, int, int]] = []
+    run_all([experiment(Dice())], tmp_path, progress=lambda *step: told.append(step))
+    assert told[1:4] == [("dice-2", 0, 3), ("dice-2", 1, 3), ("dice-2", 2, 3)]

@@ -1,0 +1,38 @@
+"""The Spark of the tests: classic, or Spark Connect where UNSKEW_TEST_REMOTE is set."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+ROOT = Path(__file__).parents[2]
+
+
+def make_session() -> SparkSession:
+    """A local Spark of two cores whose workers run this Python."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    # workers import the examples, also those of a Connect server, which does not know where the tests run
+    known = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(filter(None, [str(ROOT), *known])))
+    remote = bool(os.environ.get("UNSKEW_TEST_REMOTE"))
+    builder = SparkSession.builder
+    builder = builder.remote("local[2]") if remote else builder.master("local[2]")
+    builder = (
+        builder.appName("unskew tests")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.shuffle.partitions", "4")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.log.level", "ERROR")
+    )
+    with warnings.catch_warnings():
+        # Connect starts its server with the settings, then warns that it cannot set them on the running one.
+        warnings.filterwarnings("ignore", "Failed to set")
+        session: SparkSession = builder.getOrCreate()
+    return session

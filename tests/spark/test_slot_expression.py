@@ -1,0 +1,98 @@
+"""The slot column against `RoutingTable.slot_of`, and the layout of heavy hashes."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from tests.spark.frames import KEYS, Frames, key_array
+from unskew.core.hashing import hash_keys
+from unskew.core.routing import RoutingTable
+from unskew.spark.keys import key_columns
+from unskew.spark.slot_expression import cuckoo_cells, slot_column
+
+
+def random_table(keys: pa.Array, slots: int, buckets: int, other_rows: int, seed: int) -> RoutingTable:
+    """Buckets at random, about half of the keys as heavy rows among `other_rows` that no record has."""
+    draw = np.random.default_rng(seed)
+    heavy = draw.permutation(np.unique(hash_keys(keys)))
+    heavy = heavy[: (len(heavy) + 1) // 2]
+    heavy = np.union1d(heavy, draw.integers(-(2**63), 2**63 - 1, other_rows))
+    return RoutingTable.build(
+        slots,
+        draw.integers(0, slots, buckets),
+        pa.nulls(len(heavy), keys.type),
+        draw.integers(0, slots, len(heavy)),
+        hashes=heavy,
+        key_type=keys.type,
+    )
+
+
+@pytest.mark.parametrize(
+    ("slots", "buckets", "other_rows"),
+    [(1, 1, 0), (2, 7, 3), (5, 64, 100), (64, 100, 1000), (200, 4096, 5)],
+)
+def test_the_slot_column_is_slot_of_for_every_key_type(
+    frames: Frames, slots: int, buckets: int, other_rows: int
+) -> None:
+    tables = {
+        kind: random_table(key_array(frames.left_rows, names), slots, buckets, other_rows, seed)
+        for seed, (kind, names) in enumerate(KEYS.items())
+    }
+    routed = frames.left.select(
+        "v",
+        *(
+            slot_column(tables[kind], key_columns(frames.left, names).hash()).alias(kind)
+            for kind, names in KEYS.items()
+        ),
+    )
+    found = routed.toArrow().sort_by("v")
+    for kind, names in KEYS.items():
+        expected = tables[kind].slot_of(key_array(frames.left_rows, names))
+        assert found[kind].to_pylist() == expected.tolist(), kind
+    assert all(not field.nullable for field in routed.schema.fields if field.name != "v")
+
+
+def test_records_of_a_split_key_draw_from_its_slots_evenly(spark: SparkSession) -> None:
+    named = {0: [1, 5], 1: [2, 3, 7], 2: [4, 4, 6], 3: [0]}
+    table = RoutingTable.build(8, np.zeros(16, int), list(named), list(named.values()))
+    # the keys alternate: were their records sent in turn, each would always have the same turn
+    df = spark.range(0, 12_000, 1, 2).select((F.col("id") % 4).alias("k"))
+    rows = df.select("k", slot_column(table, F.xxhash64("k")).alias("slot")).toArrow()
+    found = Counter(zip(rows["k"].to_pylist(), rows["slot"].to_pylist(), strict=True))
+    for key, slots in named.items():
+        assert {slot for k, slot in found if k == key} == set(slots)
+        for slot, shares in Counter(slots).items():
+            assert found[key, slot] == pytest.approx(3000 * shares / len(slots), rel=0.1)
+
+
+def test_ten_thousand_heavy_keys_are_quick_to_route(spark: SparkSession) -> None:
+    keys = np.arange(10_000)
+    table = RoutingTable.build(64, np.arange(4096) % 64, keys, keys * 7 % 64)
+    started = time.perf_counter()
+    slot = slot_column(table, F.xxhash64("id"))
+    assert time.perf_counter() - started < 1.0
+    found = spark.range(0, 20_000, 1, 2).select("id", slot.alias("slot")).toArrow().sort_by("id")
+    assert found["slot"].to_pylist() == table.slot_of(np.arange(20_000)).tolist()
+
+
+def test_every_heavy_hash_stands_in_one_of_its_cells_and_no_other_is_found() -> None:
+    draw = np.random.default_rng(3)
+    # small numbers and twins in the low bits name few cells: the layout has to grow
+    hashes = np.unique(np.concatenate([draw.integers(-(2**63), 2**63 - 1, 500), np.arange(-50, 50) << 36]))
+    cells, held = cuckoo_cells(hashes)
+    for cell, number in enumerate(held.tolist()):
+        named = {(number % 2**64 >> shift) % len(cells) for shift in (12, 36)}
+        assert (cell in named) == (cells[cell] >= 0)
+    assert sorted(cells[cells >= 0].tolist()) == list(range(len(hashes)))
+
+
+def test_hashes_made_to_collide_are_refused() -> None:
+    with pytest.raises(ValueError, match="3 heavy keys cannot be laid out"):
+        cuckoo_cells(np.array([1, 2, 3]))

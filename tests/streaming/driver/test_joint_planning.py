@@ -1,0 +1,154 @@
+"""Tables of two operators, thought over together by what their slots and the tasks between them report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from unskew.core.chains.pairs import PairHistogram
+from unskew.core.hashing import hash_keys
+from unskew.core.migration.protocol import Acknowledgement, Turn, first_turn
+from unskew.core.routing import RoutingTable
+from unskew.streaming.driver.controller import Controller, Settings, Wanted
+from unskew.streaming.driver.joint_planning import Together
+from unskew.streaming.operators.operator import RECORDS
+from unskew.streaming.storage.ledger import Ledger, Report
+from unskew.streaming.storage.slot_state import HASH
+from unskew.streaming.worker.slot_step import reported
+
+SLOTS, BUCKETS, KEYS = 4, 64, 40
+
+
+class Row:
+    """Two operators of four slots on as many executors, without Spark: what they would report of a batch."""
+
+    def __init__(self, folder: Path, every: int = 2, *, placed: str = "wxyz") -> None:
+        self.ledgers = [Ledger(str(folder), "row", number, 1 - number) for number in (0, 1)]
+        for ledger in self.ledgers:
+            ledger.publish(first_turn(RoutingTable.hashed(SLOTS, BUCKETS, pa.int64()).with_version(1)))
+        self.placed = placed
+        self.every = every
+        self.batch = 0
+        self.start()
+
+    def start(self) -> None:
+        """A new driver: it remembers nothing."""
+        settings = Settings(planner="locality", max_slots=SLOTS, operators=2)
+        self.controllers = [
+            Controller(ledger, ("k",), pa.int64(), BUCKETS, settings) for ledger in self.ledgers
+        ]
+        self.together = Together(self.every)
+
+    def run(self, a: np.ndarray, b: np.ndarray) -> list[Wanted] | None:
+        """A batch of records; returns what was decided, which then takes effect."""
+        turns = [controller.open(self.batch) for controller in self.controllers]
+        pairs = PairHistogram.from_arrays(
+            pa.nulls(len(a)), pa.nulls(len(a)), np.ones(len(a)), hashes=(hash_keys(a), hash_keys(b))
+        )
+        self.ledgers[1].write_pairs(self.batch, 0, pairs)
+        for ledger, turn, keys in zip(self.ledgers, turns, (a, b), strict=True):
+            for slot in range(SLOTS):
+                ledger.write_report(self.report(turn, slot, keys))
+        heard = [c.heard(turn, 1.0) for c, turn in zip(self.controllers, turns, strict=True)]
+        wanted = self.together.decide(self.controllers, turns, heard)
+        for i, (controller, turn) in enumerate(zip(self.controllers, turns, strict=True)):
+            controller.close(turn, heard[i], 1.0, None if wanted is None else wanted[i])
+        self.batch += 1
+        return wanted
+
+    def report(self, turn: Turn, slot: int, keys: np.ndarray) -> Report:
+        names, counts = np.unique(keys[turn.table.slot_of(keys) == slot], return_counts=True)
+        loads = pa.table({HASH: hash_keys(names), RECORDS: counts, "key.0": names})
+        seconds = {"export": 0.0, "handle": 0.1}
+        figures = dict.fromkeys(("late", "state_rows", "state_bytes", "written", "imported"), 0)
+        figures |= {"records": int(counts.sum()), "seconds": seconds, "executor": self.placed[slot]}
+        exported = None if turn.target is None else ()
+        ack = Acknowledgement(slot, turn.batch, turn.batch, exported)
+        return Report(ack, reported(loads, np.zeros(BUCKETS, np.int64)), figures)
+
+    def stays(self, a: np.ndarray, b: np.ndarray) -> float:
+        one, two = (ledger.turn(self.batch).table for ledger in self.ledgers)
+        return float((one.slot_of(a) == two.slot_of(b)).mean())
+
+
+def related(seed: int, rows: int = 3000) -> tuple[np.ndarray, np.ndarray]:
+    """Each first key comes with one second key most of the time."""
+    random = np.random.default_rng(seed)
+    a = random.integers(0, KEYS, rows)
+    return a, np.where(
+        random.random(rows) < 0.9, a * 7 % KEYS + 1000, random.integers(1000, 1000 + KEYS, rows)
+    )
+
+
+def unrelated(seed: int, rows: int = 3000, keys: int = 1500) -> tuple[np.ndarray, np.ndarray]:
+    random = np.random.default_rng(seed)
+    return random.integers(0, keys, rows), random.integers(9000, 9000 + keys, rows)
+
+
+def test_related_keys_end_on_one_executor(tmp_path: Path) -> None:
+    row = Row(tmp_path)
+    for seed in range(8):
+        row.run(*related(seed))
+    assert row.stays(*related(99)) > 0.85
+    line = row.ledgers[1].lines()[-1]
+    assert line["locality"] > 0.85
+    assert "would not pay" in line["decision"]["reason"] or "every 2 batches" in line["decision"]["reason"]
+
+
+def test_unrelated_keys_move_nothing(tmp_path: Path) -> None:
+    row = Row(tmp_path)
+    decided = [row.run(*unrelated(seed)) for seed in range(8)]
+    assert all(wanted is not None and not any(w.decision.switch for w in wanted) for wanted in decided)
+    assert row.ledgers[0].turn(8).table.version == 1
+
+
+def test_a_new_driver_counts_what_the_last_one_counted(tmp_path: Path) -> None:
+    row = Row(tmp_path, every=4)
+    for seed in range(8):
+        row.start()  # after every batch
+        row.run(*related(seed))
+    assert row.stays(*related(99)) > 0.85
+
+
+def test_uneven_slots_are_levelled_where_no_locality_is_to_be_gained(tmp_path: Path) -> None:
+    row = Row(tmp_path)
+    table = row.ledgers[0].turn(0).table
+    on_zero = np.flatnonzero(table.slot_of(np.arange(3000)) == 0)
+    for seed in range(6):
+        a, b = unrelated(seed)
+        row.run(on_zero[a % len(on_zero)], b)
+    lines = row.ledgers[0].lines()
+    assert lines[0]["imbalance"] > 3
+    assert lines[-1]["imbalance"] < 1.4
+    assert any("for balance" in line["decision"]["reason"] for line in lines)
+
+
+def test_an_executor_without_a_slot_of_one_operator_leaves_each_to_itself(tmp_path: Path) -> None:
+    row = Row(tmp_path)
+    normal = row.report
+
+    def elsewhere(turn: Turn, slot: int, keys: np.ndarray) -> Report:
+        said = normal(turn, slot, keys)
+        if keys.min() >= 1000:
+            said.figures["executor"] = "w"  # type: ignore[index]
+        return said
+
+    row.report = elsewhere  # type: ignore[method-assign]
+    assert row.run(*related(0)) is None
+
+
+def test_a_damaged_file_costs_a_figure_only(tmp_path: Path) -> None:
+    row = Row(tmp_path)
+    row.run(*related(0))
+    row.ledgers[1].folder.write("pairs/0/0", b"nonsense")
+    row.start()
+    assert row.run(*related(1)) is not None
+
+
+@pytest.mark.parametrize("every", [0, "10", True, 2.5])
+def test_every_is_a_number_of_batches(every: object) -> None:
+    with pytest.raises(ValueError, match="every is a whole number"):
+        Together(every)  # type: ignore[arg-type]

@@ -1,0 +1,221 @@
+"""Aggregates by key and by window: what is put out, what is late, what expires."""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.streaming.worker.slot_world import DictStore, ForgetfulCache
+from unskew.core.hashing import hash_keys
+from unskew.streaming.operators import exact_aggregates as agg
+from unskew.streaming.operators.aggregation import Aggregation
+from unskew.streaming.operators.operator import AggregateOperator, Clock, Expiry, Window
+from unskew.streaming.storage.slot_state import SlotState
+
+SECOND = 1_000_000
+MOMENT = pa.timestamp("us", "UTC")
+KEY = pa.schema([("k", pa.string())])
+VALUES = pa.schema([("v", pa.int64()), ("t", MOMENT)])
+Event = tuple[str | None, int | None]  # key, event time in microseconds
+
+
+def records(events: list[Event], hashes: dict[str | None, int] | None = None) -> pa.Table:
+    keys = pa.array([k for k, _ in events], pa.string())
+    named = hash_keys(keys) if hashes is None else np.array([hashes[k] for k, _ in events], np.int64)
+    times = pa.array([t for _, t in events], pa.int64()).cast(MOMENT)
+    ones = pa.array(np.ones(len(events), np.int64))
+    return pa.table({"hash": named, "key.0": keys, "v": ones, "t": times})
+
+
+class Slot:
+    """One slot that keeps its state from batch to batch."""
+
+    def __init__(self, **options: Any) -> None:
+        aggregation = Aggregation({"n": agg.count(), "total": agg.sum("v")}, VALUES)
+        self.operator = AggregateOperator(KEY, aggregation, time="t", **options)
+        self.store, self.cache = DictStore(), ForgetfulCache(Random(1))
+
+    def step(
+        self,
+        events: list[Event],
+        clock: Clock = Clock(0),  # noqa: B008 it is frozen
+        tasks: int = 2,
+        hashes: dict[str | None, int] | None = None,
+    ) -> tuple[list[dict[str, Any]], int]:
+        """A batch whose records come from several map tasks."""
+        parts = [self.operator.pack(records(events[i::tasks], hashes)) for i in range(tasks)]
+        payload = pa.concat_tables([self.operator.payload.empty_table(), *parts]).combine_chunks()
+        state = SlotState.load(self.operator.layout, 8, self.store, self.cache)
+        out, late = self.operator.step(payload, state, clock)
+        assert out.schema == self.operator.output
+        state.applied = (state.applied or 0) + 1
+        state.save(self.store, self.cache)
+        self.left = len(state)
+        return out.to_pylist(), late
+
+
+def counts(out: list[dict[str, Any]]) -> dict[Any, int]:
+    """Key, or (key, start of the window in microseconds) → count; each at most once."""
+    found = {}
+    for row in out:
+        assert row["n"] == row["total"]
+        name = row["k"]
+        if "window" in row:
+            name = (row["k"], micros(row["window"]["start"]))
+        assert name not in found
+        found[name] = row["n"]
+    return found
+
+
+def micros(moment: Any) -> int:
+    return int(pa.scalar(moment, MOMENT).cast(pa.int64()).as_py())
+
+
+def test_without_a_window_each_batch_puts_out_what_it_touched() -> None:
+    slot = Slot()
+    assert counts(slot.step([("a", 0), ("b", None), ("a", 0), (None, 0)])[0]) == {"a": 2, "b": 1, None: 1}
+    assert counts(slot.step([("a", 0), (None, None)])[0]) == {"a": 3, None: 2}
+    assert slot.step([])[0] == []
+    assert slot.left == 3
+
+
+@given(st.integers(1, 12), st.integers(1, 12), st.lists(st.integers(-50, 50), max_size=10))
+def test_a_record_is_in_every_window_around_it(size: int, slide: int, moments: list[int]) -> None:
+    slide = min(size, slide)
+    rows, starts = Window(size, slide).assign(np.array(moments, np.int64))
+    expected = [
+        (row, start)
+        for row, moment in enumerate(moments)
+        for start in range(-100, 100)
+        if start % slide == 0 and start <= moment < start + size
+    ]
+    assert sorted(zip(rows.tolist(), starts.tolist(), strict=True)) == expected
+
+
+BATCHES = st.lists(
+    st.tuples(
+        st.lists(st.tuples(st.sampled_from(["a", "b", None]), st.none() | st.integers(0, 39)), max_size=8),
+        st.integers(-4, 12),
+    ),
+    max_size=6,
+)
+
+
+@settings(max_examples=60)
+@given(BATCHES, st.sampled_from([(10, 10), (10, 5), (10, 4), (6, 1)]), st.sampled_from(["closed", "changed"]))
+def test_windows_equal_those_of_a_plain_dict(
+    batches: list[tuple[list[tuple[Any, Any]], int]], lengths: tuple[int, int], emit: str
+) -> None:
+    """Seconds here; the watermark never goes back, and there is none at first."""
+    size, slide = lengths
+    slot = Slot(window=Window(size * SECOND, slide * SECOND), emit=emit)
+    opened: Counter[Any] = Counter()
+    watermark = -1
+    for events, step in batches:
+        late, touched = 0, set()
+        for key, moment in events:
+            if moment is None:
+                continue
+            for start in range(moment // slide * slide, moment - size, -slide):
+                if watermark >= 0 and start + size <= watermark:
+                    late += 1
+                else:
+                    opened[key, start * SECOND] += 1
+                    touched.add((key, start * SECOND))
+        closed = {w: n for w, n in opened.items() if watermark >= 0 and w[1] // SECOND + size <= watermark}
+        expected = closed if emit == "closed" else {w: opened[w] for w in touched}
+        given_ = [(k, None if t is None else t * SECOND) for k, t in events]
+        out, found_late = slot.step(given_, Clock(0, 1000 * watermark if watermark >= 0 else -1))
+        assert counts(out) == expected
+        assert found_late == late
+        for window in closed:
+            del opened[window]
+        assert slot.left == len(opened)
+        for row in out:
+            assert micros(row["window"]["end"]) - micros(row["window"]["start"]) == size * SECOND
+        watermark = max(watermark, watermark + step)
+
+
+@pytest.mark.parametrize("emit", ["closed", "changed"])
+def test_a_window_closes_when_the_watermark_reaches_its_end(emit: str) -> None:
+    slot = Slot(window=Window(10 * SECOND, 10 * SECOND), emit=emit)
+    slot.step([("a", 3 * SECOND)])
+    out, late = slot.step([("a", 4 * SECOND)], Clock(0, 9_999))
+    assert (counts(out), late) == ({} if emit == "closed" else {("a", 0): 2}, 0)
+    out, late = slot.step([("a", 5 * SECOND), ("a", 10 * SECOND)], Clock(0, 10_000))
+    assert (counts(out), late) == ({("a", 0): 2} if emit == "closed" else {("a", 10 * SECOND): 1}, 1)
+    assert slot.left == 1
+
+
+def test_windows_of_the_sixties_stay_open_while_there_is_no_watermark() -> None:
+    slot = Slot(window=Window(10 * SECOND, 10 * SECOND))
+    for n in (1, 2):
+        assert counts(slot.step([("a", -95 * SECOND)])[0]) == {("a", -100 * SECOND): n}
+
+
+def test_by_the_clock_a_key_expires_after_its_last_record() -> None:
+    slot = Slot(expiry=Expiry(100, by_event_time=False))
+    slot.step([("a", 0), ("b", 0)], Clock(1000))
+    slot.step([("a", 0)], Clock(1050))
+    slot.step([], Clock(1099))
+    assert slot.left == 2
+    slot.step([], Clock(1100))
+    assert slot.left == 1
+    assert counts(slot.step([("a", 0), ("b", 0)], Clock(1149))[0]) == {"a": 3, "b": 1}
+
+
+def test_by_event_time_a_key_expires_after_its_latest_record_whenever_that_came() -> None:
+    slot = Slot(expiry=Expiry(100, by_event_time=True))
+    slot.step([("a", 500_000), ("a", 900_000), ("b", 800_000)], Clock(0, -1))
+    slot.step([("a", 100_000)], Clock(0, 899))  # an old record does not bring the end forward
+    assert slot.left == 2
+    slot.step([], Clock(10**9, 900))
+    assert slot.left == 1
+    assert counts(slot.step([("a", 950_000), ("b", 950_000)], Clock(0, 999))[0]) == {"a": 4, "b": 1}
+    slot.step([], Clock(0, 1049))
+    assert slot.left == 2
+    slot.step([], Clock(0, 1050))
+    assert slot.left == 0
+
+
+def test_keys_that_share_a_hash_keep_their_own_counts_and_deadlines() -> None:
+    slot = Slot(expiry=Expiry(10, by_event_time=True))
+    hashes: dict[str | None, int] = {"a": 5, "b": 5, "c": 7, "d": 5}
+    events: list[Event] = [("a", 100_000), ("b", 200_000), ("c", 300_000), ("d", 400_000)]
+    assert counts(slot.step(events, Clock(0, 0), 4, hashes)[0]) == {"a": 1, "b": 1, "c": 1, "d": 1}
+    for watermark, left in ((110, "bcd"), (210, "cd"), (310, "d"), (410, "")):
+        slot.step([], Clock(0, watermark))
+        state = SlotState.load(slot.operator.layout, 8, slot.store, slot.cache)
+        assert sorted(state.everything()["key.0"].to_pylist()) == list(left)
+
+
+@pytest.mark.parametrize("tasks", [1, 3])
+def test_the_number_of_map_tasks_does_not_matter(tasks: int) -> None:
+    slot = Slot()
+    events: list[Event] = [(f"{i % 7}", i) for i in range(100)]
+    assert counts(slot.step(events, tasks=tasks)[0]) == Counter(f"{i % 7}" for i in range(100))
+
+
+@pytest.mark.parametrize("by_event_time", [False, True])
+def test_a_key_that_was_idle_too_long_begins_anew_even_in_the_batch_that_finds_out(
+    by_event_time: bool,
+) -> None:
+    slot = Slot(expiry=Expiry(1000, by_event_time))
+    slot.step([("a", 0)], Clock(0, 0))
+    later = Clock(3_600_000, 3_600_000)
+    out, _ = slot.step([("a", 3600 * SECOND)], later)
+    assert counts(out) == {"a": 1}
+
+
+def test_a_record_without_a_time_does_not_drop_its_key() -> None:
+    slot = Slot(expiry=Expiry(1000, by_event_time=True))
+    for batch in range(1, 4):
+        out, _ = slot.step([("a", None)], Clock(0, 5_000_000))
+        assert counts(out) == {"a": batch}

@@ -1,0 +1,254 @@
+"""A user's own function as the operator."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+from decimal import Decimal
+from random import Random
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from tests.streaming.worker.slot_world import DictStore, ForgetfulCache
+from unskew.core.hashing import hash_keys
+from unskew.streaming.operators.operator import Clock, Expiry
+from unskew.streaming.operators.update_operator import UpdateError, UpdateOperator
+from unskew.streaming.storage.slot_state import SlotState
+
+KEY = pa.schema([("k", pa.string())])
+RECORDS = pa.schema([("k", pa.string()), ("v", pa.int64()), ("t", pa.timestamp("us", "UTC"))])
+STATE = pa.schema([("n", pa.int64()), ("last", pa.string())])
+OUTPUT = pa.schema([("k", pa.string()), ("n", pa.int64())])
+Rows = list[tuple[str | None, int | None]]
+
+
+class Slot:
+    """One slot that keeps its state from batch to batch."""
+
+    def __init__(self, fn: Callable[..., Any], each: bool = False, **options: Any) -> None:
+        given = {"state": STATE, "output": OUTPUT, "time": "t", "expiry": None, "expired": None, **options}
+        self.operator = UpdateOperator(KEY, fn=fn, each=each, records=RECORDS, **given)
+        self.store, self.cache = DictStore(), ForgetfulCache(Random(1))
+
+    def step(self, rows: Rows, clock: Clock = Clock(0)) -> list[dict[str, Any]]:  # noqa: B008 it is frozen
+        keys = pa.array([k for k, _ in rows], pa.string())
+        values = pa.array([v for _, v in rows], pa.int64())
+        times = pa.array(np.arange(len(rows)) * 1000, RECORDS.field("t").type)
+        table = pa.table({"hash": hash_keys(keys), "key.0": keys, "k": keys, "v": values, "t": times})
+        payload = pa.concat_tables([self.operator.payload.empty_table(), self.operator.pack(table)])
+        state = SlotState.load(self.operator.layout, 8, self.store, self.cache)
+        out, late = self.operator.step(payload.combine_chunks(), state, clock)
+        assert out.schema == self.operator.output
+        assert late == 0
+        state.applied = (state.applied or 0) + 1
+        state.save(self.store, self.cache)
+        return out.to_pylist()
+
+    def state(self) -> dict[str | None, tuple[Any, ...]]:
+        rows = SlotState.load(self.operator.layout, 8, self.store, self.cache).everything()
+        values = zip(*(rows[n].to_pylist() for n in self.operator.layout.values), strict=True)
+        return dict(zip(rows["key.0"].to_pylist(), values, strict=True))
+
+
+def counting(rows: pd.DataFrame, states: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Counts by key; keeps the last value as text; drops a key that sends -1."""
+    by_key = rows.groupby(level=0)["v"]
+    states["n"] = states["n"].fillna(0) + by_key.size()
+    states["last"] = by_key.last().map(lambda v: None if pd.isna(v) else str(int(v)))
+    gone = by_key.min().eq(-1).fillna(False).astype(bool)
+    return states[["k", "n"]], states[~gone]
+
+
+def counting_each(
+    key: tuple[str | None], rows: pd.DataFrame, state: dict[str, Any] | None
+) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    """The same, key by key."""
+    n = (0 if state is None else state["n"]) + len(rows)
+    known = [int(v) for v in rows["v"] if not pd.isna(v)]
+    last = str(known[-1]) if known else None
+    return {"k": key[0], "n": n}, None if known and min(known) == -1 else {"n": n, "last": last}
+
+
+@pytest.mark.parametrize(("fn", "each"), [(counting, False), (counting_each, True)])
+def test_states_are_kept_from_batch_to_batch_and_dropped_on_demand(fn: Any, each: bool) -> None:
+    random = Random(1)
+    slot = Slot(fn, each)
+    truth: dict[str | None, tuple[int, str | None]] = {}
+    for _ in range(12):
+        rows: Rows = [
+            (random.choice(["a", "b", "c", None]), random.choice([-1, None, *range(8)])) for _ in range(6)
+        ]
+        expected = {}
+        for key in dict.fromkeys(k for k, _ in rows):
+            own = [v for k, v in rows if k == key]
+            known = [v for v in own if v is not None]
+            n = truth.get(key, (0, None))[0] + len(own)
+            expected[key] = n
+            truth[key] = (n, str(known[-1]) if known else None)
+            if -1 in known:
+                del truth[key]
+        assert {row["k"]: row["n"] for row in slot.step(rows)} == expected
+        assert slot.state() == truth
+    assert slot.step([]) == []
+
+
+def test_each_gets_plain_python_values_and_none_where_there_is_none() -> None:
+    types = {
+        "i": pa.int64(),
+        "f": pa.float64(),
+        "s": pa.string(),
+        "d": pa.decimal128(10, 2),
+        "t": pa.timestamp("us", "UTC"),
+        "day": pa.date32(),
+        "flag": pa.bool_(),
+        "many": pa.list_(pa.int64()),
+    }
+    moment = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+    full = {
+        "i": 2**53 + 1,
+        "f": 1.5,
+        "s": "x",
+        "d": Decimal("1.50"),
+        "t": moment,
+        "day": moment.date(),
+        "flag": True,
+        "many": [1, 2],
+    }
+    empty = dict.fromkeys(types)
+    seen = []
+
+    def fn(key: Any, rows: pd.DataFrame, state: Any) -> Any:
+        seen.append((key, state))
+        return None, full if key == ("a",) else empty
+
+    slot = Slot(fn, each=True, state=pa.schema(types))
+    slot.step([("a", 1), (None, 1)])
+    slot.step([("a", 1), (None, 1)])
+    assert seen == [(("a",), None), ((None,), None), (("a",), full), ((None,), empty)]
+    assert type(seen[2][1]["i"]) is int
+
+
+@pytest.mark.parametrize("returned", ["dict", "list", "frame", "none"])
+def test_each_may_put_out_rows_in_several_ways(returned: str) -> None:
+    row = {"k": "a", "n": 1}
+    out: Any = {"dict": row, "list": [row, row], "frame": pd.DataFrame([row] * 3), "none": None}[returned]
+    slot = Slot(lambda key, rows, state: (out, None), each=True)
+    assert slot.step([("a", 1)]) == [row] * {"dict": 1, "list": 2, "frame": 3, "none": 0}[returned]
+    assert slot.state() == {}
+
+
+def test_whole_numbers_stay_whole() -> None:
+    large = 2**53 + 1
+    seen = {}
+
+    def fn(rows: pd.DataFrame, states: pd.DataFrame) -> Any:
+        seen["v"] = rows["v"].tolist()
+        states["n"] = rows.groupby(level=0)["v"].max()
+        return None, states
+
+    slot = Slot(fn)
+    slot.step([("a", large), ("b", None), ("a", None)])
+    assert seen["v"][0] == large
+    assert slot.state() == {"a": (large, None), "b": (None, None)}
+
+
+@pytest.mark.parametrize("by_event_time", [False, True])
+def test_expired_states_may_say_good_bye(by_event_time: bool) -> None:
+    slot = Slot(
+        counting,
+        expiry=Expiry(100, by_event_time),
+        expired=lambda states: states[["k"]].assign(n=-states["n"]),
+    )
+    clocks = {False: (Clock(0), Clock(50), Clock(100)), True: (Clock(9), Clock(9, 50), Clock(9, 100))}
+    first, second, third = clocks[by_event_time]
+    slot.step([("a", 1), ("a", 1)], first)
+    slot.step([("b", 1)] * 60, second)  # event times are 0, 1, 2, … ms
+    assert slot.step([], Clock(third.now, third.watermark + 1)) == [{"k": "a", "n": -2}]
+    assert set(slot.state()) == {"b"}
+
+
+def test_expired_may_put_out_nothing() -> None:
+    slot = Slot(counting, expiry=Expiry(100, False), expired=lambda states: None)
+    slot.step([("a", 1)], Clock(0))
+    assert slot.step([], Clock(100)) == []
+    assert slot.state() == {}
+
+
+def failing(rows: pd.DataFrame, states: pd.DataFrame) -> Any:
+    if "bad" in states["k"].tolist():
+        raise KeyError("oh")
+    return states[["k", "n"]], states
+
+
+def test_the_key_that_makes_a_function_fail_is_named() -> None:
+    rows: Rows = [(f"{i}", 1) for i in range(37)]
+    with pytest.raises(UpdateError, match="failed on key 'bad': KeyError"):
+        Slot(failing).step([*rows, ("bad", 1), ("bad", 2)])
+
+    def fn(key: tuple[str], rows: pd.DataFrame, state: Any) -> Any:
+        raise KeyError(key)
+
+    with pytest.raises(UpdateError, match="failed on key 'a'"):
+        Slot(fn, each=True).step([("a", 1)])
+
+
+def together(rows: pd.DataFrame, states: pd.DataFrame) -> Any:
+    if len(states) > 1:
+        raise ValueError("too many")
+    return None, states
+
+
+@pytest.mark.parametrize(
+    ("fn", "message"),
+    [
+        (together, "on no half of them alone"),
+        (lambda rows, states: states, "must return \\(out, states\\), not DataFrame"),
+        (lambda rows, states: (None, None), "must return \\(out, states\\)"),
+        (lambda rows, states: (None, states.set_axis(states.index + 1)), "keep their index"),
+        (lambda rows, states: (None, pd.concat([states, states])), "keep their index"),
+        (lambda rows, states: (None, states.drop(columns="n")), "states has no column 'n'"),
+        (lambda rows, states: (None, states.assign(n="x")), "states does not fit its schema"),
+        (lambda rows, states: (states[["k"]], states), "out has no column 'n'"),
+        (lambda rows, states: (7, states), "out must be a pandas DataFrame, not int"),
+    ],
+)
+def test_what_a_function_does_wrong_is_told(fn: Any, message: str) -> None:
+    slot = Slot(fn)
+    with pytest.raises(UpdateError, match=message):
+        slot.step([("a", 1), ("b", 2)])
+    assert slot.state() == {}
+
+
+@pytest.mark.parametrize(
+    ("returned", "message"),
+    [
+        ((None, {"n": "x"}), "states do not fit their schema"),
+        ((None, {"n": 2**70}), "states do not fit their schema"),
+        ((None, 7), "states must be dicts, not int"),
+        (([7], None), "failed on key 'a'.*out must be dicts, not int"),
+        (({"n": "x"}, None), "failed on key 'a'.*out do not fit"),
+        (7, "failed on key 'a'"),
+    ],
+)
+def test_what_a_function_of_one_key_does_wrong_is_told(returned: Any, message: str) -> None:
+    with pytest.raises(UpdateError, match=message):
+        Slot(lambda key, rows, state: returned, each=True).step([("a", 1)])
+
+
+def test_nan_is_a_number() -> None:
+    state = pa.schema([("f", pa.float64())])
+    slot = Slot(
+        lambda key, rows, state: (None, {"f": float("nan") if key == ("a",) else pd.NA}), True, state=state
+    )
+    slot.step([("a", 1), ("b", 1)])
+    assert repr(slot.state()) == repr({"a": (float("nan"),), "b": (None,)})
+
+
+def test_what_pandas_has_for_missing_values_is_missing() -> None:
+    slot = Slot(lambda key, rows, state: (None, {"n": pd.NA, "last": pd.NaT}), each=True)
+    slot.step([("a", 1)])
+    assert slot.state() == {"a": (None, None)}

@@ -1,0 +1,39 @@
+"""A killed driver holds nothing, even before its parent has noticed; and letting go never hides why a query ended."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.streaming.storage.test_lease import TAKE
+from unskew.streaming.storage.folder import Folder
+from unskew.streaming.storage.lease import Lock
+
+
+def test_a_killed_process_whose_parent_has_not_noticed(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", TAKE, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"held\n"
+        other.kill()
+        os.waitid(os.P_PID, other.pid, os.WEXITED | os.WNOWAIT)  # it is dead, and left as it is
+        Lock(str(tmp_path)).take().release()
+
+
+def test_a_lock_that_cannot_be_removed_is_let_go_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock = Lock(str(tmp_path)).take()
+    with monkeypatch.context() as patched:
+
+        def refuse(self: Folder, name: str) -> None:
+            raise OSError("read-only file system")
+
+        patched.setattr(Folder, "delete", refuse)
+        lock.release()
+    Lock(str(tmp_path)).take().release()

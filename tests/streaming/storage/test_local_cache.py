@@ -1,0 +1,87 @@
+"""The local cache gives back what was put, or nothing; whatever happens to it costs time only."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from unskew.streaming.storage.local_cache import FORGOTTEN, LocalCache
+
+TABLE = pa.table({"id": [1, 2, 3], "text": ["a", None, "c"]})
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
+def runs(folder: Path) -> list[Path]:
+    return sorted(folder.glob("*/*/*"))
+
+
+def test_what_is_put_is_found_by_every_worker_of_the_query_until_it_is_removed() -> None:
+    LocalCache("here").put("run", TABLE)
+    found = LocalCache("here").get("run")
+    assert found is not None
+    assert found.equals(TABLE)
+    assert LocalCache("elsewhere").get("run") is None
+    LocalCache("here").remove("run")
+    assert LocalCache("here").get("run") is None
+    assert found.equals(TABLE), "a run in use survives the removal of its file"
+
+
+def test_a_damaged_run_is_not_found(folder: Path) -> None:
+    cache = LocalCache("here")
+    cache.put("run", TABLE)
+    whole = runs(folder)[0].read_bytes()
+    for data in (b"", whole[:100], whole[:-1]):
+        runs(folder)[0].write_bytes(data)
+        assert cache.get("run") is None
+
+
+def test_a_folder_that_others_can_enter_is_not_used(folder: Path) -> None:
+    theirs = folder / f"unskew-{os.getuid()}"
+    theirs.mkdir()
+    theirs.chmod(0o777)
+    cache = LocalCache("here")
+    cache.put("run", TABLE)
+    cache.remove("run")
+    cache.tidy()
+    assert cache.get("run") is None
+    assert list(theirs.iterdir()) == []
+
+
+def test_a_link_in_its_place_is_not_followed(folder: Path) -> None:
+    theirs = folder / "theirs"
+    theirs.mkdir(mode=0o700)
+    (folder / f"unskew-{os.getuid()}").symlink_to(theirs)
+    LocalCache("here").put("run", TABLE)
+    assert list(theirs.iterdir()) == []
+
+
+def test_a_lost_folder_does_not_stop_the_query(folder: Path) -> None:
+    cache = LocalCache("here")
+    cache.put("run", TABLE)
+    runs(folder)[0].unlink()
+    runs_folder = next(folder.glob("*/*"))
+    runs_folder.rmdir()
+    cache.put("run", TABLE)
+    assert cache.get("run") is None
+
+
+def test_what_nobody_used_for_long_is_removed(folder: Path) -> None:
+    cache = LocalCache("gone")
+    for name in ("old", "used", "new"):
+        cache.put(name, TABLE)
+    for name in ("old", "used"):
+        path = next(p for p in runs(folder) if p.name == name)
+        past = path.stat().st_mtime - FORGOTTEN - 60
+        os.utime(path, (past, past))
+    cache.get("used")
+    LocalCache("other").tidy()
+    assert [p.name for p in runs(folder)] == ["new", "used"]
