@@ -98,14 +98,14 @@ def step() -> None:
         row: dict[str, Any] = {}
         with Cluster(workers=servers, rate=rate) as cluster, cluster_session(cluster) as spark:
             # the first one warms up and is measured again
-            for name, policy in (("warm-up", None), ("hash", None), ("locality-aware", "default")):
+            for name, policy in (("warm-up", None), ("hash", None), ("locality-aware", unskew.Policy())):
                 query = _posts(source.read(spark, servers)).start(
                     _noop,
                     checkpoint=str(source.root / name),
                     slots=servers,
                     trigger="availableNow",
                     policy=policy,
-                    options=None if policy is None else {"every": 10},
+                    placement=unskew.Placement(options={} if policy is None else {"every": 10}),
                 )
                 query.awaitTermination()
                 spent = [p["batchDuration"] / 1e3 for p in query.recentProgress]

@@ -39,7 +39,9 @@ def balance() -> None:
     for exponent in (1.0, 1.2, 1.5):
         source = drifting(60, 50_000, 20_000, exponent)
         for planner in ("keel", "hash"):
-            _, _, lines = run_unskew(spark, source, planner, slots=4, planner=planner)
+            _, _, lines = run_unskew(
+                spark, source, planner, slots=4, placement=unskew.Placement(planner=planner)
+            )
             settled = [line for line in lines if line["batch"] % CHANGE >= 2]
             good = np.mean([line["imbalance"] <= 1.05 * line["bound"] for line in settled])
             found[f"z={exponent}, {planner}"] = {
@@ -119,7 +121,11 @@ def _wait(spark: SparkSession, source: Input, planner: str, slots: int, wait: fl
         fetch, output="user string, n long", state="n long"
     )
     query = operation.start(
-        _noop, checkpoint=source.checkpoint(name), trigger="availableNow", slots=slots, planner=planner
+        _noop,
+        checkpoint=source.checkpoint(name),
+        trigger="availableNow",
+        slots=slots,
+        placement=unskew.Placement(planner=planner),
     )
     query.awaitTermination()
     lines = query.journal()

@@ -23,6 +23,10 @@ from unskew.core.migration.transition import Budget
 from unskew.core.planners import NAMES as _PLANNERS
 from unskew.core.routing import RoutingTable
 from unskew.spark.plan import Plan
+from unskew.streaming.driver.placement import Placement
+from unskew.streaming.operators.aggregates import *  # noqa: F403  one line per aggregate, over there
+from unskew.streaming.operators.aggregates import AGGREGATES
+from unskew.streaming.operators.aggregation import Aggregate
 
 if TYPE_CHECKING:
     from unskew.report.diagnosis_page import write_report
@@ -34,46 +38,41 @@ if TYPE_CHECKING:
     from unskew.spark.observe import watch
     from unskew.spark.shuffle_metrics import ShuffleMetrics
     from unskew.streaming.api.state import journal, state
-    from unskew.streaming.api.stream import stream
-    from unskew.streaming.operators.exact_aggregates import count, first, last, max, mean, min, sum, variance
-    from unskew.streaming.operators.sketch_aggregates import approx_distinct, top_k
+    from unskew.streaming.api.stream import StatefulStream, Stream, stream
+    from unskew.streaming.driver.query import LiveQuery
 
 __version__ = "0.1.0"
 
 __all__ = [
+    *AGGREGATES,
+    "Aggregate",
     "Budget",
     "ChainPlan",
     "Costs",
     "Decision",
     "Histogram",
     "History",
+    "LiveQuery",
     "LoadRange",
+    "Placement",
     "Plan",
     "Policy",
     "RoutingTable",
     "ShuffleMetrics",
+    "StatefulStream",
+    "Stream",
     "Utilisation",
-    "approx_distinct",
-    "count",
     "diagnose",
-    "first",
     "groupBy",
     "join",
     "journal",
-    "last",
     "load",
-    "max",
-    "mean",
     "measure",
-    "min",
     "plan",
     "plan_chain",
     "planners",
     "state",
     "stream",
-    "sum",
-    "top_k",
-    "variance",
     "watch",
     "window",
     "write_report",
@@ -92,12 +91,9 @@ _LATER = {
     "stream": ("unskew.streaming.api.stream", "stream"),
     "state": ("unskew.streaming.api.state", "state"),
     "journal": ("unskew.streaming.api.state", "journal"),
-    "approx_distinct": ("unskew.streaming.operators.sketch_aggregates", "approx_distinct"),
-    "top_k": ("unskew.streaming.operators.sketch_aggregates", "top_k"),
-    **{
-        name: ("unskew.streaming.operators.exact_aggregates", name)
-        for name in ("count", "sum", "min", "max", "mean", "variance", "first", "last")
-    },
+    "Stream": ("unskew.streaming.api.stream", "Stream"),
+    "StatefulStream": ("unskew.streaming.api.stream", "StatefulStream"),
+    "LiveQuery": ("unskew.streaming.driver.query", "LiveQuery"),
 }
 """Names that need PySpark or a drawing library: imported when first used, so that planning works without."""
 

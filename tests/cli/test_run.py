@@ -253,7 +253,7 @@ def test_a_signal_stops_a_stream_and_it_goes_on(tmp_path: Path) -> None:
         assert process.returncode == 128 + number, said
         assert f"unskew: stopped by {number.name}, batch" in said
         assert "Traceback" not in said
-        assert not (tmp_path / "checkpoint" / "unskew" / "lock").exists()
+        assert not (tmp_path / "checkpoint" / "unskew" / "lease").exists()
         seen = len(unskew.journal(str(tmp_path / "checkpoint")))
 
 

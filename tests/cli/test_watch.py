@@ -51,9 +51,9 @@ def test_the_terminal_view(checkpoint: Path) -> None:
 
 def test_each_of_several_operators_can_be_watched(checkpoint: Path) -> None:
     first = Ledger(str(checkpoint), "one")
-    first.write_operator({"identity": "one", "max_slots": 8, "operators": 2})
+    first.write_operator({"checkpoint_id": "one", "max_slots": 8, "operators": 2})
     second = Ledger(str(checkpoint), "one", number=1)
-    second.write_operator({"identity": "one", "max_slots": 8, "operators": 2})
+    second.write_operator({"checkpoint_id": "one", "max_slots": 8, "operators": 2})
     fill(second, 2)
     result = run(checkpoint, "--tui", "--operator", "1")
     assert "operator 1 of 2" in result.stdout
@@ -64,7 +64,7 @@ def test_each_of_several_operators_can_be_watched(checkpoint: Path) -> None:
 
 
 def test_mistakes_are_one_line(checkpoint: Path, tmp_path: Path) -> None:
-    assert "is no checkpoint of unskew.stream" in complaint(tmp_path / "nowhere")
+    assert "is not a checkpoint of unskew.stream" in complaint(tmp_path / "nowhere")
     assert "choose one of --tui and --export" in complaint(checkpoint, "--tui", "--export", "x.html")
     assert "directory" in complaint(checkpoint, "--export", tmp_path)
     (checkpoint / "unskew" / "operator").write_bytes(b"damaged")

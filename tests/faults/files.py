@@ -50,13 +50,19 @@ def damaged(root: Path) -> Iterator[Outcome]:
 
 def ledger_files(place: Place, batch: int) -> dict[str, str]:
     """A file of each kind that the turn of `batch` needs, or the batch before it left."""
-    turn = Ledger(str(place.checkpoint)).turn(batch)
+    ledger = Ledger(str(place.checkpoint))
+    turn = ledger.turn(batch)
+
+    def named(folder: str, number: int) -> str:
+        (name,) = (name for name in ledger.folder.names(folder) if name.startswith(f"{number}-"))
+        return f"{folder}/{name}"
+
     found = {
         "turn": f"turns/{batch}",
-        "table": f"tables/{turn.table.version}",
-        "target": f"targets/{batch}",
+        "table": named("tables", turn.table.version),
+        "target": named("targets", batch),
         "handoff": turn.pending[-1].file,
-        "acknowledgement": f"acks/{batch - 1}/0",
+        "acknowledgement": f"reports/{batch - 1}/0",
     }
     if batch == 5:
         found |= {"operator": "operator", "journal": "journal/00000000"}

@@ -125,15 +125,14 @@ def run(spark: SparkSession, told: dict[str, Any]) -> dict[str, Any]:
         f"parquet:{root / 'out'}",
         checkpoint=checkpoint,
         slots=3,
-        buckets=32,
-        planner=told.get("planner", "keel"),
         policy=Always(),
+        placement=unskew.Placement(planner=told.get("planner", "keel"), buckets=32),
         trigger=None if told.get("hold") else "availableNow",
     )
     if told.get("hold"):
         answer({"holding": True})
     query.awaitTermination()
-    last = len(operators.row) - 1
+    last = len(operators.operations) - 1
     pq.write_table(unskew.state(checkpoint, spark, last).toArrow(), root / "state.parquet")
     return {"seconds": round(time.perf_counter() - started, 2)}
 

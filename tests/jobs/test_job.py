@@ -138,7 +138,7 @@ def test_operators_in_a_row() -> None:
 
 
 def test_a_fixed_table_and_the_load_range() -> None:
-    assert parse_job(STREAM).policy == "default"
+    assert parse_job(STREAM).policy == unskew.Policy()
     assert parse_job(changed(STREAM, "policy.fixed", True)).policy is None
     assert parse_job(changed(STREAM, "policy.fixed", False)).policy == unskew.Policy()
     scaling = {"rule": "load-range", "lower": 10, "upper": 20}

@@ -96,12 +96,14 @@ def counted(spark: SparkSession, planner: str, load: Load, every: int, seed: int
                 checkpoint=str(Path(folder, "checkpoint")),
                 trigger="availableNow",
                 slots=1,
-                max_slots=load.most,
-                planner=planner,
                 policy=Periodic(every=every),
-                options=OPTIONS.get(planner),
-                # above the mean of an instance at its rate, below that of one instance too few
-                scaling=unskew.LoadRange(0.99 * load.unit, 1.04 * load.unit),
+                placement=unskew.Placement(
+                    max_slots=load.most,
+                    planner=planner,
+                    options=OPTIONS.get(planner, {}),
+                    # above the mean of an instance at its rate, below that of one instance too few
+                    scaling=unskew.LoadRange(0.99 * load.unit, 1.04 * load.unit),
+                ),
             )
         )
         query.awaitTermination()

@@ -178,7 +178,7 @@ def _streamed(
             checkpoint=checkpoint,
             slots=clicks.slots,
             trigger="availableNow",
-            policy=None if name == HASHED else unskew.Policy(patience=1, cooldown=0, tolerance=0.1),
+            policy=None if name == HASHED else unskew.Policy(tolerance=0.1),
         )
     )
     query.awaitTermination()

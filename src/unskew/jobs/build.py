@@ -14,12 +14,11 @@ from unskew.jobs.source_and_sink import sink_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from unskew.streaming.api.stream import Stream
+    from unskew.streaming.api.stream import StatefulStream, Stream
     from unskew.streaming.driver.query import LiveQuery
-    from unskew.streaming.driver.start import Operation
 
 
-def operation(job: Job, events: DataFrame) -> Operation:
+def operation(job: Job, events: DataFrame) -> StatefulStream:
     """The operators of a stream, ready to start."""
     source, first = job.source, job.operator[0]
     with naming(job, "operator"):
@@ -32,7 +31,7 @@ def operation(job: Job, events: DataFrame) -> Operation:
     return made
 
 
-def start(job: Job, ready: Operation) -> LiveQuery:
+def start(job: Job, ready: StatefulStream) -> LiveQuery:
     """Start a stream."""
     plan = job.plan
     sink, saved = sink_of(job), _saved(job)
@@ -41,17 +40,19 @@ def start(job: Job, ready: Operation) -> LiveQuery:
             sink,
             checkpoint=job.path(str(job.checkpoint)),
             slots=plan.slots,
-            max_slots=plan.max_slots,
-            planner=plan.planner,
-            policy=job.policy,
-            budget=job.budget,
-            scaling=job.scaling,
             plan=saved,
-            buckets=plan.buckets,
+            policy=job.policy,
+            placement=unskew.Placement(
+                max_slots=plan.max_slots,
+                planner=plan.planner,
+                options=plan.options,
+                budget=job.budget,
+                scaling=job.scaling,
+                buckets=plan.buckets,
+            ),
             trigger=job.trigger,
             name=job.name,
             persist=job.sink.persist,
-            options=plan.options or None,
         )
 
 
@@ -103,7 +104,7 @@ def check_functions(job: Job) -> None:
         sink_of(job)
 
 
-def _streamed(job: Job, operator: Operator, stream: Stream) -> Operation:
+def _streamed(job: Job, operator: Operator, stream: Stream) -> StatefulStream:
     if operator.aggregates:
         return stream.aggregate(
             window=operator.window,

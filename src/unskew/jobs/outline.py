@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
-from unskew.core.migration.policy import Policy
 from unskew.jobs.job import FILES, Job, Operator, Sink, Source
 
 
@@ -54,7 +53,7 @@ def _plan(job: Job) -> str:
 def _policy(job: Job) -> str:
     if job.policy is None:
         return "the table is fixed"
-    return _figures(job.policy if isinstance(job.policy, Policy) else Policy())
+    return _figures(job.policy)
 
 
 def _figures(settings: Any) -> str:

@@ -50,7 +50,7 @@ def sink_of(job: Job) -> Sink | str:
 
 def write(job: Job, result: DataFrame) -> None:
     """Run a batch job: its result goes to the sink. A function or Kafka gets it as batch 0 of a stream would come."""
-    from unskew.streaming.driver.sinks import built_in
+    from unskew.streaming.driver.sinks import built_in_sink
 
     sink = job.sink
     if sink.path is not None:
@@ -58,7 +58,7 @@ def write(job: Job, result: DataFrame) -> None:
         writer.format(str(sink.format)).save(job.path(sink.path))
         return
     given = sink_of(job)
-    (built_in(given) if isinstance(given, str) else given)(result, 0)
+    (built_in_sink(given) if isinstance(given, str) else given)(result, 0)
 
 
 def _options(job: Job) -> dict[str, Any]:

@@ -34,9 +34,9 @@ class KeyColumns:
         return F.xxhash64(*self.columns())
 
 
-def key_columns(df: DataFrame, key: Key) -> KeyColumns:
+def key_columns(df: DataFrame, key: Key, *more: str) -> KeyColumns:
     """Check the key's columns against the schema; no Spark job runs."""
-    names = names_of(key)
+    names = names_of((key, *more) if more else key)  # type: ignore[arg-type]
     if not names:
         raise ValueError("name at least one key column")
     fields = [field(df, name) for name in names]

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from unskew.streaming.storage.ledger import LINES, Ledger
+from unskew.streaming.storage.ledger import LINES_PER_FILE, Ledger
 
 HOSTILE = (
     "</script><script>hacked = 1</script>",
@@ -19,10 +19,10 @@ HOSTILE = (
 )
 
 
-def begin(folder: Path, *, identity: str = "one", max_slots: int = 8) -> Ledger:
+def begin(folder: Path, *, checkpoint_id: str = "one", max_slots: int = 8) -> Ledger:
     """A checkpoint that has no batch yet."""
-    ledger = Ledger(str(folder), identity)
-    ledger.write_operator({"identity": identity, "max_slots": max_slots})
+    ledger = Ledger(str(folder), checkpoint_id)
+    ledger.write_operator({"checkpoint_id": checkpoint_id, "max_slots": max_slots})
     return ledger
 
 
@@ -67,6 +67,8 @@ def hostile_line(batch: int) -> dict[str, Any]:
 
 def fill(ledger: Ledger, batches: int) -> None:
     """Many lines at once: the ledger writes a file again for each of its lines, which takes its time."""
-    for first in range(0, batches, LINES):
-        lines = [json.dumps(line(batch)) + "\n" for batch in range(first, min(first + LINES, batches))]
-        ledger.folder.write(f"journal/{first // LINES:08d}", "".join(lines).encode())
+    for first in range(0, batches, LINES_PER_FILE):
+        lines = [
+            json.dumps(line(batch)) + "\n" for batch in range(first, min(first + LINES_PER_FILE, batches))
+        ]
+        ledger.folder.write(f"journal/{first // LINES_PER_FILE:08d}", "".join(lines).encode())

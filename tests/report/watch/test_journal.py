@@ -14,7 +14,7 @@ from tests.report.watch.journals import begin, fill, line
 from tests.streaming.driver.test_controller import Live, skewed
 from unskew.report.page import embedded_json
 from unskew.report.watch.journal import Batch, Latest, Watched
-from unskew.streaming.storage.lease import Lock
+from unskew.streaming.storage.lease import Lease
 
 
 def numbers(watched: Watched, position: str = "") -> list[int]:
@@ -23,7 +23,7 @@ def numbers(watched: Watched, position: str = "") -> list[int]:
 
 def test_the_lines_of_the_controller_are_understood_whole(tmp_path: Path) -> None:
     live = Live(tmp_path)
-    live.ledger.write_operator({"identity": "world", "max_slots": 4})
+    live.ledger.write_operator({"checkpoint_id": "world", "max_slots": 4})
     lines = [live.run(skewed(2)) for _ in range(4)]
     news = Watched(str(tmp_path)).news()
     assert len(news.batches) == 4
@@ -89,7 +89,7 @@ def test_a_checkpoint_begun_anew_is_read_from_the_start(tmp_path: Path) -> None:
     fill(begin(tmp_path / "c"), 3)
     position = watched.news().position
     shutil.rmtree(tmp_path / "c")
-    fill(begin(tmp_path / "c", identity="two", max_slots=5), 4)
+    fill(begin(tmp_path / "c", checkpoint_id="two", max_slots=5), 4)
     assert numbers(watched, position) == [0, 1, 2, 3]
     assert watched.max_slots == 5
 
@@ -127,7 +127,7 @@ def test_the_status_tells_who_runs_it_and_since_when_nobody_does(tmp_path: Path)
     ledger = begin(tmp_path)
     watched = Watched(str(tmp_path))
     assert watched.news().status.text == "no batch yet, and no query runs"
-    lock = Lock(str(tmp_path)).take()
+    lease = Lease(str(tmp_path)).take()
     assert watched.news().status.word == "waiting"
     ledger.write_line(line(0, time=time.time() - 2))
     assert watched.news().status.word == "running"
@@ -135,14 +135,14 @@ def test_the_status_tells_who_runs_it_and_since_when_nobody_does(tmp_path: Path)
     ledger.write_line(line(1, time=time.time() - 7500))
     assert watched.news().status.word == "idle"
     assert "no batch for 2 h 5 min" in watched.news().status.text
-    lock.release()
+    lease.release()
     assert watched.news().status.text == "stopped, last batch 2 h 5 min ago"
 
 
 @pytest.mark.parametrize("made", ["", "unskew", "offsets"])
 def test_another_folder_is_refused_by_name(tmp_path: Path, made: str) -> None:
     (tmp_path / "c" / made).mkdir(parents=True)
-    with pytest.raises(ValueError, match=f"{tmp_path}/c is no checkpoint of unskew.stream"):
+    with pytest.raises(ValueError, match=f"{tmp_path}/c is not a checkpoint of unskew.stream"):
         Watched(f"{tmp_path}/c")
 
 

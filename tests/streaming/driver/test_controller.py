@@ -23,7 +23,7 @@ from unskew.core.migration.protocol import Acknowledgement
 from unskew.core.migration.scaling import LoadRange
 from unskew.core.migration.transition import Budget
 from unskew.streaming.driver.callback import Callback
-from unskew.streaming.driver.controller import Controller, Settings, histogram_of
+from unskew.streaming.driver.controller import Controller, Steering, histogram_of
 from unskew.streaming.storage.ledger import Ledger, Report
 from unskew.streaming.worker.slot_step import reported
 
@@ -33,9 +33,9 @@ Rows = list[tuple[tuple[Any, ...], int]]
 class Live:
     """A stream with a controller."""
 
-    def __init__(self, folder: Path, kind: str = "long", slots: int = 2, **settings: Any) -> None:
+    def __init__(self, folder: Path, kind: str = "long", slots: int = 2, **steering: Any) -> None:
         self.world = StreamWorld.counting(folder, KEYS[kind][0], Random(1), slots)
-        self.settings = Settings(max_slots=MAX_SLOTS, **settings)
+        self.steering = Steering(max_slots=MAX_SLOTS, **steering)
         self.truth: Counter[Any] = Counter()
         self.batch = 0
         self.start()
@@ -44,7 +44,7 @@ class Live:
         """A new driver: it remembers nothing."""
         world = self.world
         self.controller = Controller(
-            world.ledger, tuple(world.key.names), key_type(world.key), BUCKETS, self.settings
+            world.ledger, tuple(world.key.names), key_type(world.key), BUCKETS, self.steering
         )
         self.callback = Callback([self.controller], self.sink)
 

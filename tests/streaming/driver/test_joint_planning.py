@@ -12,8 +12,8 @@ from unskew.core.chains.pairs import PairHistogram
 from unskew.core.hashing import hash_keys
 from unskew.core.migration.protocol import Acknowledgement, Turn, first_turn
 from unskew.core.routing import RoutingTable
-from unskew.streaming.driver.controller import Controller, Settings, Wanted
-from unskew.streaming.driver.joint_planning import Together
+from unskew.streaming.driver.controller import Controller, Goal, Steering
+from unskew.streaming.driver.joint_planning import JointPlanner
 from unskew.streaming.operators.operator import RECORDS
 from unskew.streaming.storage.ledger import Ledger, Report
 from unskew.streaming.storage.slot_state import HASH
@@ -36,13 +36,13 @@ class Row:
 
     def start(self) -> None:
         """A new driver: it remembers nothing."""
-        settings = Settings(planner="locality", max_slots=SLOTS, operators=2)
+        steering = Steering(planner="locality", max_slots=SLOTS, operators=2)
         self.controllers = [
-            Controller(ledger, ("k",), pa.int64(), BUCKETS, settings) for ledger in self.ledgers
+            Controller(ledger, ("k",), pa.int64(), BUCKETS, steering) for ledger in self.ledgers
         ]
-        self.together = Together(self.every)
+        self.joint = JointPlanner(self.every)
 
-    def run(self, a: np.ndarray, b: np.ndarray) -> list[Wanted] | None:
+    def run(self, a: np.ndarray, b: np.ndarray) -> list[Goal] | None:
         """A batch of records; returns what was decided, which then takes effect."""
         turns = [controller.open(self.batch) for controller in self.controllers]
         pairs = PairHistogram.from_arrays(
@@ -52,10 +52,10 @@ class Row:
         for ledger, turn, keys in zip(self.ledgers, turns, (a, b), strict=True):
             for slot in range(SLOTS):
                 ledger.write_report(self.report(turn, slot, keys))
-        heard = [c.heard(turn, 1.0) for c, turn in zip(self.controllers, turns, strict=True)]
-        wanted = self.together.decide(self.controllers, turns, heard)
+        reports = [c.collect_reports(turn, 1.0) for c, turn in zip(self.controllers, turns, strict=True)]
+        wanted = self.joint.decide(self.controllers, turns, reports)
         for i, (controller, turn) in enumerate(zip(self.controllers, turns, strict=True)):
-            controller.close(turn, heard[i], 1.0, None if wanted is None else wanted[i])
+            controller.close(turn, reports[i], 1.0, None if wanted is None else wanted[i])
         self.batch += 1
         return wanted
 
@@ -151,4 +151,4 @@ def test_a_damaged_file_costs_a_figure_only(tmp_path: Path) -> None:
 @pytest.mark.parametrize("every", [0, "10", True, 2.5])
 def test_every_is_a_number_of_batches(every: object) -> None:
     with pytest.raises(ValueError, match="every is a whole number"):
-        Together(every)  # type: ignore[arg-type]
+        JointPlanner(every)  # type: ignore[arg-type]

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
+
+import unskew
 
 Rows = list[dict[str, Any]]
 
@@ -51,17 +54,26 @@ class Live:
         reader = self.spark.readStream.schema(self.schema).option("maxFilesPerTrigger", 1)
         return reader.parquet(str(self.source))
 
-    def run(self, operation: Any, **options: Any) -> Any:
-        """Handle what is there, and stop."""
-        given: dict[str, Any] = {
-            "checkpoint": self.checkpoint,
-            "slots": 3,
-            "trigger": "availableNow",
-            "buckets": 64,
-        }
-        given |= options
-        query = operation.start(f"parquet:{self.root / 'out'}", **given)
-        query.awaitTermination()
+    def start(self, stream: Any, sink: Any, **options: Any) -> Any:
+        """Start a query with options of `start` and fields of a placement."""
+        arguments: dict[str, Any] = {"checkpoint": self.checkpoint, "slots": 3, "buckets": 64, **options}
+        placed = {f.name: arguments.pop(f.name) for f in fields(unskew.Placement) if f.name in arguments}
+        return stream.start(sink, placement=unskew.Placement(**placed), **arguments)
+
+    def run(self, stream: Any, **options: Any) -> Any:
+        """Handle what is there, and stop; as a supervisor would, start again where only the machine was too busy."""
+        for _ in range(5):
+            query = self.start(
+                stream, f"parquet:{self.root / 'out'}", **{"trigger": "availableNow", **options}
+            )
+            try:
+                query.awaitTermination()
+            except StreamingQueryException as error:
+                # Spark gives a new Python worker ten seconds, and no setting changes that
+                if "worker failed to connect back" not in str(error):
+                    raise
+            else:
+                break
         return query
 
     def output(self, batch: int) -> Rows:

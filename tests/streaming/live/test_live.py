@@ -259,7 +259,7 @@ def test_a_sink_that_reads_little_or_nothing(spark: SparkSession, tmp_path: Path
             df.limit(1).collect()
 
     operation = totals(live, "k")
-    query = operation.start(lazy, checkpoint=live.checkpoint, slots=3, trigger="availableNow", buckets=64)
+    query = live.start(operation, lazy, trigger="availableNow")
     query.awaitTermination()
     final = {k: v for batch in counted(tables, lambda row: row["k"]) for k, v in batch.items()}
     assert by_key(unskew.state(live.checkpoint, spark).toArrow().to_pylist(), "k") == final
@@ -288,7 +288,7 @@ def test_a_checkpoint_knows_its_operator(spark: SparkSession, tmp_path: Path) ->
 def test_a_second_query_on_a_checkpoint_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     live = Live(spark, tmp_path, "k string, v long")
     live.add(pa.table({"k": ["a"], "v": [1]}))
-    query = totals(live, "k").start("console", checkpoint=live.checkpoint, slots=2, buckets=64)
+    query = live.start(totals(live, "k"), "console", slots=2)
     try:
         with pytest.raises(ValueError, match="runs on this checkpoint: stop that query first"):
             live.run(totals(live, "k"))
@@ -311,7 +311,7 @@ def test_bad_input_is_refused_before_anything_starts(spark: SparkSession, tmp_pa
     stream = unskew.stream(events, "k", time="at")
     for match, options in {
         "at least one aggregate": {},
-        "is no aggregate": {"n": 1},
+        "is not an aggregate": {"n": 1},
         "is taken by the key": {"k": unskew.count()},
         "length of time": {"n": unskew.count(), "window": "soon"},
         "needs window= and a watermark": {"n": unskew.count(), "window": "1 hour", "emit": "closed"},
@@ -331,9 +331,11 @@ def test_bad_input_is_refused_before_anything_starts(spark: SparkSession, tmp_pa
         "only 8 buckets": {"slots": 9, "buckets": 8},
         "fixed table": {"policy": "never"},
     }.items():
-        given = {"sink": "console", "checkpoint": live.checkpoint, **options}
+        arguments = {"sink": "console", "buckets": None, **options}
         with pytest.raises(ValueError, match=match):
-            ready.start(given.pop("sink"), **given)
+            live.start(ready, arguments.pop("sink"), **arguments)
+    with pytest.raises(ValueError, match=r"placement is an unskew\.Placement"):
+        ready.start("console", checkpoint=live.checkpoint, placement={"max_slots": 2})
     assert not Path(live.checkpoint).exists()
 
 
@@ -358,20 +360,18 @@ def test_a_sink_that_reads_a_part_of_every_slot_and_expiry_by_the_clock(
     operation = unskew.stream(live.events(), "k").aggregate(
         n=unskew.count(), total=unskew.sum("v"), ttl="1 hour"
     )
-    query = operation.start(few, checkpoint=live.checkpoint, slots=1, trigger="availableNow", buckets=64)
+    query = live.start(operation, few, slots=1, trigger="availableNow")
     assert query.awaitTermination(120), "a query by the clock must end, too"
     query.awaitTermination()
     final = {k: v for batch in counted(tables, lambda row: row["k"]) for k, v in batch.items()}
     assert by_key(unskew.state(live.checkpoint, spark).toArrow().to_pylist(), "k") == final
-    live.run(operation, slots=1)  # the lock of a query that ended by itself is nobody's
+    live.run(operation, slots=1)  # a query that has ended holds no lease
 
 
 def test_the_memory_sink_keeps_all_batches(spark: SparkSession, tmp_path: Path) -> None:
     live = Live(spark, tmp_path, "k string, v long")
     live.add(*[pa.table({"k": ["a", "b"], "v": [1, 2]})] * 2)
-    query = totals(live, "k").start(
-        "memory:kept", checkpoint=live.checkpoint, slots=2, trigger="availableNow", buckets=64
-    )
+    query = live.start(totals(live, "k"), "memory:kept", slots=2, trigger="availableNow")
     query.awaitTermination()
     rows = spark.table("global_temp.kept").toArrow().to_pylist()
     found = sorted((row["batch"], row["k"], row["n"]) for row in rows)

@@ -137,7 +137,7 @@ def test_another_number_of_operators_is_refused(spark: SparkSession, tmp_path: P
     chain = numbered(live.events())
     live.run(chain)
     with pytest.raises(ValueError, match="operators of this operator is 1"):
-        live.run(chain.before)
+        live.run(unskew.StatefulStream(chain.operations[:1]))
     with pytest.raises(ValueError, match="no operator 2"):
         unskew.state(live.checkpoint, spark, operator=2)
 
@@ -147,7 +147,7 @@ def test_another_number_of_operators_is_refused(spark: SparkSession, tmp_path: P
     [
         ({"options": {"evry": 3}}, "has no option 'evry'"),
         ({"planner": "pkg"}, "splits keys"),
-        ({"policy": unskew.Policy()}, "leave policy out"),
+        ({"policy": unskew.Policy(horizon=9)}, "leave policy out"),
     ],
 )
 def test_what_does_not_fit_is_refused_before_anything_is_written(

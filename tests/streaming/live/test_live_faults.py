@@ -40,7 +40,7 @@ def test_a_lost_operator_file_is_asked_for(live: Live, tmp_path: Path) -> None:
 def test_spoilt_figures_of_earlier_batches_stop_nothing(live: Live, tmp_path: Path) -> None:
     live.run(totals(live, "k"))
     ledger = tmp_path / "checkpoint" / "unskew"
-    (ledger / "acks" / "0" / "0").write_bytes(b"spoilt")
+    (ledger / "reports" / "0" / "0").write_bytes(b"spoilt")
     journal = ledger / "journal" / "00000000"
     journal.write_text(journal.read_text().replace('"moved"', '"mowed"'))
     live.add(pa.table({"k": ["a"], "v": [1]}))

@@ -35,9 +35,7 @@ def test_the_page_follows_a_query_that_runs(spark: SparkSession, tmp_path: Path,
     live.add(next(tables))
     operation = unskew.stream(live.events(), "k").aggregate(n=unskew.count(), total=unskew.sum("v"))
     policy = unskew.Policy(patience=1, cooldown=0)
-    query = operation.start(
-        f"parquet:{tmp_path / 'out'}", checkpoint=live.checkpoint, slots=2, buckets=64, policy=policy
-    )
+    query = live.start(operation, f"parquet:{tmp_path / 'out'}", slots=2, policy=policy)
 
     def followed() -> float:
         """Seconds from the line of one more batch until the page showed it."""

@@ -17,10 +17,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unskew.streaming.operators import exact_aggregates as agg
+from unskew.streaming.operators import aggregates as agg
+from unskew.streaming.operators.aggregates import approx_distinct, count, first, last, mean, top_k, variance
 from unskew.streaming.operators.aggregation import Aggregate, Aggregation
-from unskew.streaming.operators.exact_aggregates import count, first, last, mean, variance
-from unskew.streaming.operators.sketch_aggregates import approx_distinct, top_k
 
 Rows = list[dict[str, Any]]
 
@@ -391,19 +390,19 @@ def test_top_k_keeps_its_bounds_with_more_values_than_counters(
 @pytest.mark.parametrize(
     ("aggregate", "message"),
     [
-        (agg.sum("s"), r"sum of column 's'.* type string; cast the column to a number"),
-        (agg.sum("flag"), r"sum of column 'flag'.* type bool; cast"),
-        (mean("at"), r"mean of column 'at'.* type timestamp.*; cast"),
-        (variance("day"), r"variance of column 'day'.* type date32.*; cast"),
+        (agg.sum("s"), r"sum of column 's'.* type string: cast the column to a number"),
+        (agg.sum("flag"), r"sum of column 'flag'.* type bool: cast"),
+        (mean("at"), r"mean of column 'at'.* type timestamp.*: cast"),
+        (variance("day"), r"variance of column 'day'.* type date32.*: cast"),
         (agg.max("nested"), r"max of column 'nested'.* type list<.*pick one field"),
-        (agg.min("void"), r"min of column 'void'.* type null; cast"),
+        (agg.min("void"), r"min of column 'void'.* type null: cast"),
         (first("i", by="nested"), r"first by the order of column 'nested'.* type list"),
         (last("nested", by="i"), r"last of column 'nested'.* type list"),
         (approx_distinct("nested"), r"approx_distinct of column 'nested'.* type list"),
         (top_k("pair"), r"top_k of column 'pair'.* type struct.*pick one field"),
-        (count("no"), r"count of column 'no': no column is named so; the columns are i, "),
-        (last("i"), r"column 'time': no column is named so"),
-        (agg.sum("twice"), r"column 'twice': more than one column is named so"),
+        (count("no"), r"count of column 'no': no column is called that; the columns are i, "),
+        (last("i"), r"column 'time': no column is called that"),
+        (agg.sum("twice"), r"column 'twice': more than one column is called that"),
     ],
 )
 def test_a_column_that_does_not_fit_is_refused_with_a_remedy(aggregate: Aggregate, message: str) -> None:

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 from tests.streaming.worker.slot_world import DictStore, ForgetfulCache
 from unskew.core.hashing import hash_keys
-from unskew.streaming.operators import exact_aggregates as agg
+from unskew.streaming.operators import aggregates as agg
+from unskew.streaming.operators.aggregate_operator import AggregateOperator
 from unskew.streaming.operators.aggregation import Aggregation
-from unskew.streaming.operators.operator import AggregateOperator, Clock, Expiry, Window
+from unskew.streaming.operators.operator import Clock, Expiry, Window
 from unskew.streaming.storage.slot_state import SlotState
 
 SECOND = 1_000_000

@@ -11,7 +11,7 @@ import pytest
 
 from tests.streaming.storage.test_lease import TAKE
 from unskew.streaming.storage.folder import Folder
-from unskew.streaming.storage.lease import Lock
+from unskew.streaming.storage.lease import Lease
 
 
 def test_a_killed_process_whose_parent_has_not_noticed(tmp_path: Path) -> None:
@@ -22,18 +22,18 @@ def test_a_killed_process_whose_parent_has_not_noticed(tmp_path: Path) -> None:
         assert other.stdout.readline() == b"held\n"
         other.kill()
         os.waitid(os.P_PID, other.pid, os.WEXITED | os.WNOWAIT)  # it is dead, and left as it is
-        Lock(str(tmp_path)).take().release()
+        Lease(str(tmp_path)).take().release()
 
 
 def test_a_lock_that_cannot_be_removed_is_let_go_all_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lock = Lock(str(tmp_path)).take()
+    lease = Lease(str(tmp_path)).take()
     with monkeypatch.context() as patched:
 
         def refuse(self: Folder, name: str) -> None:
             raise OSError("read-only file system")
 
         patched.setattr(Folder, "delete", refuse)
-        lock.release()
-    Lock(str(tmp_path)).take().release()
+        lease.release()
+    Lease(str(tmp_path)).take().release()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,7 +13,7 @@ import pytest
 from unskew.core.migration.protocol import Acknowledgement, Exported, Handoff, Turn, first_turn
 from unskew.core.routing import RoutingTable
 from unskew.streaming.storage import ledger as module
-from unskew.streaming.storage.ledger import LINES, RETAINED, Ledger, LedgerError, Report
+from unskew.streaming.storage.ledger import LINES_PER_FILE, RETAINED_BATCHES, Ledger, LedgerError, Report
 
 ROWS = pa.table({"id": [1, 2], "key.0": ["a", None]})
 TABLE = RoutingTable.build(2, [0, 1, 0, 1], ["a"], [1], version=1)
@@ -41,8 +43,33 @@ def test_the_first_turn_that_is_published_counts(ledger: Ledger) -> None:
     assert ledger.turn(0).table == TABLE
 
 
-def test_a_table_that_a_dead_driver_left_is_replaced(ledger: Ledger) -> None:
-    ledger.folder.write("tables/2", RoutingTable.build(2, [1, 1, 1, 1], version=2).to_bytes())
+def test_of_drivers_that_publish_at_once_one_wins_and_all_go_on_with_its_tables(tmp_path: Path) -> None:
+    """Each driver is past the check for a published turn before any of them publishes."""
+    drivers, rounds = 8, 20
+    barrier = threading.Barrier(drivers)
+    tables = [RoutingTable.build(2, [i & 1, i >> 1 & 1, i >> 2 & 1, 0], version=2) for i in range(drivers)]
+
+    class Late(Ledger):
+        def find_turn(self, batch: int) -> Turn | None:
+            turn = super().find_turn(batch)
+            if turn is None:
+                barrier.wait()
+            return turn
+
+    def publish(table: RoutingTable, batch: int) -> Turn:
+        return Late(str(tmp_path), "this").publish(Turn(batch, table, table.with_version(3)))
+
+    with ThreadPoolExecutor(drivers) as pool:
+        for batch in range(rounds):
+            turns = list(pool.map(publish, tables, [batch] * drivers))
+            assert len({turn.table.buckets.tobytes() for turn in turns}) == 1
+            module._read_table.cache_clear()
+            assert Ledger(str(tmp_path), "this").turn(batch) == turns[0]
+
+
+def test_a_table_that_a_dead_driver_left_does_no_harm(ledger: Ledger) -> None:
+    dead = RoutingTable.build(2, [1, 1, 1, 1], version=OTHER.version)
+    ledger._write_table(f"tables/{dead.version}", dead)
     ledger.publish(first_turn(OTHER))
     assert ledger.turn(0).table == OTHER
 
@@ -56,7 +83,7 @@ def test_handoffs_and_reports_are_read_back(ledger: Ledger) -> None:
     ledger.write_report(report(2, 3))
     assert [r.ack for r in ledger.reports(3)] == [report(2, 3).ack, report(11, 3, (exported,)).ack]
     assert ledger.reports(3)[0].loads.equals(ROWS)
-    assert ledger.heard(3) == {2, 11}
+    assert ledger.reported_slots(3) == {2, 11}
     ledger.forget_reports(3)
     assert ledger.reports(3) == []
 
@@ -71,10 +98,10 @@ def test_a_wish_lasts_until_it_is_taken_back(ledger: Ledger) -> None:
 
 NEEDED: dict[str, Callable[[Ledger], object]] = {
     "turns/1": lambda ledger: ledger.turn(1),
-    "tables/1": lambda ledger: ledger.turn(1),
-    "targets/1": lambda ledger: ledger.turn(1),
+    "tables/1-*": lambda ledger: ledger.turn(1),
+    "targets/1-*": lambda ledger: ledger.turn(1),
     "handoffs/1/0-1-x": lambda ledger: ledger.read_handoff(Handoff("handoffs/1/0-1-x", 0, 1, 1, 2, 9)),
-    "acks/1/0": lambda ledger: ledger.reports(1),
+    "reports/1/0": lambda ledger: ledger.reports(1),
     "operator": lambda ledger: ledger.operator(),
     "wish": lambda ledger: ledger.wish(),
 }
@@ -87,7 +114,7 @@ def full(ledger: Ledger) -> Ledger:
     ledger.write_report(report(0, 1))
     ledger.write_operator({"key": "k"})
     ledger.write_wish(2)
-    module._table.cache_clear()
+    module._read_table.cache_clear()
     return ledger
 
 
@@ -95,21 +122,22 @@ def full(ledger: Ledger) -> Ledger:
 @pytest.mark.parametrize("how", ["cut", "empty", "flipped", "other"])
 def test_a_damaged_file_is_refused_by_name(full: Ledger, tmp_path: Path, name: str, how: str) -> None:
     NEEDED[name](full)
-    module._table.cache_clear()
-    path = tmp_path / "unskew" / name
+    module._read_table.cache_clear()
+    (path,) = (tmp_path / "unskew").glob(name)
     data = path.read_bytes()
     middle = len(data) // 2
     flipped = data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
-    other = (tmp_path / "unskew" / ("turns/1" if name != "turns/1" else "acks/1/0")).read_bytes()
+    other = (tmp_path / "unskew" / ("turns/1" if name != "turns/1" else "reports/1/0")).read_bytes()
     path.write_bytes({"cut": data[:-1], "empty": b"", "flipped": flipped, "other": other}[how])
-    with pytest.raises(LedgerError, match=name):
+    with pytest.raises(LedgerError, match=str(path)):
         NEEDED[name](full)
 
 
-@pytest.mark.parametrize("name", [n for n in NEEDED if n not in ("acks/1/0", "operator", "wish")])
+@pytest.mark.parametrize("name", [n for n in NEEDED if n not in ("reports/1/0", "operator", "wish")])
 def test_a_missing_file_is_called_by_name(full: Ledger, tmp_path: Path, name: str) -> None:
-    (tmp_path / "unskew" / name).unlink()
-    with pytest.raises(LedgerError, match=f"{name} is missing.*restore it"):
+    (path,) = (tmp_path / "unskew").glob(name)
+    path.unlink()
+    with pytest.raises(LedgerError, match=f"{path} is missing.*restore it"):
         NEEDED[name](full)
 
 
@@ -123,10 +151,14 @@ def test_tables_of_another_checkpoint_at_the_same_place_are_not_mixed_up(tmp_pat
 
 
 def test_the_journal_has_one_line_a_batch_also_after_a_replay(ledger: Ledger) -> None:
-    for batch in [*range(LINES + 3), LINES + 2, LINES + 1]:
+    for batch in [*range(LINES_PER_FILE + 3), LINES_PER_FILE + 2, LINES_PER_FILE + 1]:
         ledger.write_line({"batch": batch, "x": 1})
-    assert [line["batch"] for line in ledger.lines()] == list(range(LINES + 2))
-    assert [line["batch"] for line in ledger.lines(LINES - 1)] == [LINES - 1, LINES, LINES + 1]
+    assert [line["batch"] for line in ledger.lines()] == list(range(LINES_PER_FILE + 2))
+    assert [line["batch"] for line in ledger.lines(LINES_PER_FILE - 1)] == [
+        LINES_PER_FILE - 1,
+        LINES_PER_FILE,
+        LINES_PER_FILE + 1,
+    ]
 
 
 def test_damaged_lines_of_the_journal_are_skipped(ledger: Ledger, tmp_path: Path) -> None:
@@ -144,13 +176,13 @@ def test_damaged_lines_of_the_journal_are_skipped(ledger: Ledger, tmp_path: Path
 def test_what_no_replay_can_need_is_deleted_and_nothing_else(ledger: Ledger, tmp_path: Path) -> None:
     """A stream that moves state to and fro in every batch, one slot of which hears of nothing for long."""
     turn = ledger.publish(first_turn(TABLE))
-    last, heard_again = 2 * RETAINED + 71, RETAINED + 50
+    last, heard_again = 2 * RETAINED_BATCHES + 71, RETAINED_BATCHES + 50
     for batch in range(last):
         assert turn.batch == batch
         if batch in (heard_again, last - 1):
             for handoff in turn.pending:
                 ledger.read_handoff(handoff)
-        module._table.cache_clear()
+        module._read_table.cache_clear()
         for slot in (0, 1):
             exported = None
             if turn.target is not None:
@@ -163,12 +195,12 @@ def test_what_no_replay_can_need_is_deleted_and_nothing_else(ledger: Ledger, tmp
         goal = OTHER if batch % 2 else TABLE
         turn, before = ledger.publish(turn.close(acks, lambda table, goal=goal: goal)), turn
         ledger.tidy(before)
-    oldest = last - 1 - RETAINED
+    oldest = last - 1 - RETAINED_BATCHES
     for batch in range(oldest + 1, last):
-        module._table.cache_clear()
+        module._read_table.cache_clear()
         for handoff in ledger.turn(batch).pending:
             ledger.read_handoff(handoff)
-    kept = {f: ledger.folder.names(f) for f in ("turns", "targets", "acks", "tables", "handoffs")}
-    assert all(len(names) <= RETAINED + 12 for names in kept.values())
+    kept = {f: ledger.folder.names(f) for f in ("turns", "targets", "reports", "tables", "handoffs")}
+    assert all(len(names) <= RETAINED_BATCHES + 12 for names in kept.values())
     left = [p for p in (tmp_path / "unskew").rglob("*") if p.is_file()]
-    assert len(left) < 9 * (RETAINED + 12)
+    assert len(left) < 9 * (RETAINED_BATCHES + 12)

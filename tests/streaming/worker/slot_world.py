@@ -21,9 +21,10 @@ import pyarrow as pa
 from unskew.core.hashing import hash_keys
 from unskew.core.migration.protocol import first_turn
 from unskew.core.routing import RoutingTable
-from unskew.streaming.operators import exact_aggregates as agg
+from unskew.streaming.operators import aggregates as agg
+from unskew.streaming.operators.aggregate_operator import AggregateOperator
 from unskew.streaming.operators.aggregation import Aggregation
-from unskew.streaming.operators.operator import AggregateOperator, Clock, Operator
+from unskew.streaming.operators.operator import Clock, Operator
 from unskew.streaming.storage.ledger import Ledger
 from unskew.streaming.storage.slot_state import SlotState
 from unskew.streaming.worker.packing import Packer
@@ -235,7 +236,7 @@ class StreamWorld:
         found: dict[Any, tuple[Any, ...]] = {}
         for slot, rows in places:
             assert (turn.table.slot_of_hashes(rows["hash"].to_numpy()) == slot).all()
-            keys = zip(*(rows[n].to_pylist() for n in self.operator.layout.identity), strict=True)
+            keys = zip(*(rows[n].to_pylist() for n in self.operator.layout.key_columns), strict=True)
             values = zip(*(rows[n].to_pylist() for n in self.operator.layout.values), strict=True)
             for key, value in zip(keys, values, strict=True):
                 assert alike(key) not in found, f"{key} is in two places"

@@ -23,9 +23,10 @@ from tests.streaming.worker.slot_world import (
 )
 from unskew.core.migration.protocol import Handoff, Turn, first_turn
 from unskew.core.routing import RoutingTable
-from unskew.streaming.operators import exact_aggregates as agg
+from unskew.streaming.operators import aggregates as agg
+from unskew.streaming.operators.aggregate_operator import AggregateOperator
 from unskew.streaming.operators.aggregation import Aggregation
-from unskew.streaming.operators.operator import AggregateOperator, Window
+from unskew.streaming.operators.operator import Window
 from unskew.streaming.storage.ledger import Ledger
 from unskew.streaming.storage.slot_state import decoded
 from unskew.streaming.worker import packing

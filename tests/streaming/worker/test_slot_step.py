@@ -140,7 +140,7 @@ def test_a_lost_or_damaged_handoff_stops_the_slot_and_is_named(tmp_path: Path, d
         path.write_bytes(damage)
     with pytest.raises(LedgerError, match=handoff.file):
         world.run_slots(2, [])
-    assert 1 not in world.ledger.heard(2)
+    assert 1 not in world.ledger.reported_slots(2)
 
 
 def test_a_missing_turn_stops_the_slot_and_is_named(tmp_path: Path) -> None:

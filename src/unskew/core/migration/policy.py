@@ -59,8 +59,8 @@ class Policy:
 
     horizon: int = 20
     hysteresis: float = 0.2
-    patience: int = 2
-    cooldown: int = 1
+    patience: int = 1
+    cooldown: int = 0
     tolerance: float = 0.02
 
     def __post_init__(self) -> None:

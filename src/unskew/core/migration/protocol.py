@@ -75,8 +75,8 @@ class Turn:
 
     It needs: the first turn published for a batch is the one that all read, a slot's state and its
     `applied` are stored together, a batch that is replayed calls every slot that it called before, and the
-    same rows expire. `imported` is the last `applied` heard of each slot; a slot that was never heard of
-    has none.
+    same rows expire. `since` is the first batch under `table`. `imported` is the last `applied` heard of each
+    slot; a slot that was never heard of has none.
 
     >>> one, two = RoutingTable.build(2, [0, 0]), RoutingTable.build(2, [0, 1])
     >>> turn = first_turn(one).close([], lambda table: two)
@@ -92,6 +92,7 @@ class Turn:
     pending: tuple[Handoff, ...] = ()
     exporters: frozenset[int] | None = None
     imported: Mapping[int, int] = field(default_factory=dict)
+    since: int = 0
 
     def imports(self, slot: int, applied: int | None) -> tuple[Handoff, ...]:
         """What `slot`, which last applied the turn of batch `applied`, must import before it handles rows.
@@ -151,6 +152,7 @@ class Turn:
             pending=waiting + released,
             exporters=exporters,
             imported={**self.imported, **applied},
+            since=self.since if table.version == self.table.version else batch,
         )
 
     def confirm(self, after: Turn, acks: Iterable[Acknowledgement]) -> None:
@@ -186,6 +188,7 @@ class Turn:
             "pending": [asdict(h) for h in self.pending],
             "exporters": None if self.exporters is None else sorted(self.exporters),
             "imported": sorted(self.imported.items()),
+            "since": self.since,
         }
 
     @classmethod
@@ -205,6 +208,7 @@ class Turn:
             tuple(Handoff(**row) for row in meta["pending"]),
             None if exporters is None else frozenset(exporters),
             dict(meta["imported"]),
+            meta["since"],
         )
 
     def _heard(self, acks: Iterable[Acknowledgement]) -> dict[int, Acknowledgement]:
@@ -241,4 +245,4 @@ class Turn:
 def first_turn(table: RoutingTable, batch: int = 0) -> Turn:
     """The turn to start a stream with: nothing moves and nothing is pending."""
     check_whole(table)
-    return Turn(batch, table)
+    return Turn(batch, table, since=batch)

@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from unskew.report.text import inert, key_label
 from unskew.streaming.storage.folder import absolute
-from unskew.streaming.storage.lease import Lock
+from unskew.streaming.storage.lease import Lease
 from unskew.streaming.storage.ledger import Ledger, operator_of
 
 Figure: TypeAlias = float | None
@@ -145,10 +145,10 @@ class Watched:
     def __init__(self, checkpoint: str, operator: int = 0) -> None:
         self.max_slots: Figure = None
         self._ledger = Ledger(absolute(checkpoint), number=operator)
-        self._lock = Lock(absolute(checkpoint))
+        self._lease = Lease(absolute(checkpoint))
         self._token = uuid.uuid4().hex
         self._guard = threading.Lock()
-        self._identity: str | None = None
+        self._checkpoint_id: str | None = None
         self._batches: list[Batch] = []
         self._serials: list[int] = []
         self._issued = 0
@@ -179,8 +179,8 @@ class Watched:
         self._gone = about is None
         if about is None:
             return
-        same = about.get("identity") == self._identity
-        self._identity, self.max_slots = about.get("identity"), _figure(about, "max_slots")
+        same = about.get("checkpoint_id") == self._checkpoint_id
+        self._checkpoint_id, self.max_slots = about.get("checkpoint_id"), _figure(about, "max_slots")
         known = self._batches[-1].batch if self._batches else 0
         lines = self._ledger.lines(known)
         if self._batches and not (same and lines and lines[0]["batch"] == known):
@@ -201,7 +201,7 @@ class Watched:
     def _status(self) -> Status:
         if self._gone:
             return Status("gone", "the checkpoint is gone; this is what was read before")
-        holder = self._lock.holder()
+        holder = self._lease.holder()
         if not self._batches:
             return Status("waiting", "no batch yet" if holder else "no batch yet, and no query runs")
         since = self._batches[-1].time

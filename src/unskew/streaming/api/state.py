@@ -1,10 +1,8 @@
-"""The state and the journal of a live operator, for people to look at."""
+"""The state and the journal of a live operator, for people to read."""
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,10 +13,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from unskew.core.hashing import buckets_of
 from unskew.core.migration.protocol import Turn
-from unskew.streaming.operators import exact_aggregates as aggregates
-from unskew.streaming.operators import sketch_aggregates as sketched
-from unskew.streaming.operators.aggregation import Aggregation
-from unskew.streaming.operators.operator import AggregateOperator, Operator, Window
+from unskew.streaming.operators.aggregate_operator import AggregateOperator
 from unskew.streaming.storage.folder import absolute
 from unskew.streaming.storage.ledger import Ledger, operator_of
 from unskew.streaming.storage.slot_state import HASH, Layout, SlotState
@@ -30,9 +25,9 @@ if TYPE_CHECKING:
 
 
 def journal(checkpoint: str, operator: int = 0) -> list[dict[str, Any]]:
-    """One line a batch of the query that runs, or ran, on this checkpoint: loads, moves, times, decisions and why.
+    """One line per batch of the query that runs, or ran, on this checkpoint: loads, moves, times, decisions and why.
 
-    Of operators in a row each has a journal; the first is 0.
+    Each of several chained operators has a journal; the first is 0.
     """
     operator_of(checkpoint, operator)
     return Ledger(absolute(checkpoint), number=operator).lines()
@@ -47,52 +42,36 @@ def state(checkpoint: str, spark: SparkSession | None = None, operator: int = 0)
     from pyspark.sql import SparkSession
 
     checkpoint = absolute(checkpoint)
-    about = operator_of(checkpoint, operator)
+    description = operator_of(checkpoint, operator)
     spark = spark or SparkSession.active()
-    ledger = Ledger(checkpoint, about["identity"], operator, about.get("operators", 1) - 1 - operator)
+    state_number = description["operators"] - 1 - operator
+    ledger = Ledger(checkpoint, description["checkpoint_id"], operator, state_number)
     commits = [int(name) for name in ledger.spark.names("commits") if name.isdigit()]
-    view = _View.of(about)
+    view = _View.of(description["operator"])
     if not commits:
         return spark.createDataFrame([], from_arrow_schema(view.schema))
     turn = ledger.turn(max(commits) + 1)
 
-    def of(name: str) -> DataFrame:
-        source = spark.read.format("statestore").option("path", checkpoint).option("operatorId", ledger.state)
+    def variable(name: str) -> DataFrame:
+        source = spark.read.format("statestore").option("path", checkpoint).option("operatorId", state_number)
         return source.option("stateVarName", name).option("batchId", max(commits)).load()
 
-    rows = of(ABOUT).select("key.label", "value.*").collect()
-    known = {row["label"]: (row["text"], bytes(row["counts"])) for row in rows}
-    pieces = of(PIECES).select(
+    rows = variable(ABOUT).select("key.label", "value.*").collect()
+    notes = {row["label"]: (row["text"], bytes(row["counts"])) for row in rows}
+    pieces = variable(PIECES).select(
         F.col("key.label").alias("label"),
         F.col("user_map_key.name").alias("name"),
         F.col("user_map_value.data").alias("data"),
     )
-    labels = slot_labels(about["max_slots"])
-    every = spark.createDataFrame([(label, None, None) for label in labels], pieces.schema)
-    reader = _Reader(ledger, turn, view, known, labels)
+    labels = slot_labels(description["max_slots"])
+    # every slot is read, also one without state: handoffs may be on their way to it
+    all_labels = spark.createDataFrame([(label, None, None) for label in labels], pieces.schema)
+    reader = _Reader(ledger, turn, view, notes, labels)
     return (
-        pieces.unionAll(every)
+        pieces.unionAll(all_labels)
         .groupBy("label")
         .applyInArrow(lambda rows: reader.read(rows), from_arrow_schema(view.schema))
     )
-
-
-def described(operator: Operator) -> dict[str, Any]:
-    """What `state` needs to know of an operator, as JSON can hold it."""
-    layout = operator.layout
-    found: dict[str, Any] = {
-        "schemas": {"key": _packed(layout.key), "state": _packed(layout.state)},
-        "windowed": layout.windowed,
-        "expires": layout.expires,
-    }
-    if isinstance(operator, AggregateOperator):
-        found["aggregates"] = {
-            name: {"kind": type(one).__name__, **asdict(one)}
-            for name, one in operator.aggregation.aggregates.items()
-        }
-        found["records"] = _packed(operator.aggregation.schema)
-        found["window"] = None if operator.window is None else asdict(operator.window)
-    return found
 
 
 class _View:
@@ -104,26 +83,17 @@ class _View:
         self.schema = pa.schema([*values, pa.field("entry", pa.string()), pa.field("slot", pa.int32())])
 
     @classmethod
-    def of(cls, about: Mapping[str, Any]) -> _View:
-        known = about["described"]
-        key, kept = (_unpacked(known["schemas"][name]) for name in ("key", "state"))
-        layout = Layout(key, kept, known["windowed"], known["expires"])
-        if "aggregates" not in known:
-            return cls(layout, None)
-        made = {}
-        for name, given in known["aggregates"].items():
-            options = dict(given)
-            kind = options.pop("kind")
-            made[name] = (getattr(aggregates, kind, None) or getattr(sketched, kind))(**options)
-        window = None if known["window"] is None else Window(**known["window"])
-        return cls(layout, AggregateOperator(key, Aggregation(made, _unpacked(known["records"])), window))
+    def of(cls, description: Mapping[str, Any]) -> _View:
+        layout = Layout.restore(description)
+        is_aggregate = description["kind"] == "aggregate"
+        return cls(layout, AggregateOperator.restore(description) if is_aggregate else None)
 
-    def shown(self, rows: pa.Table, turn: Turn, slot: int) -> pa.Table:
+    def columns(self, rows: pa.Table, turn: Turn, slot: int) -> pa.Table:
         """State rows as columns for people."""
         if self.operator is not None:
-            values = self.operator.put_out(rows)
+            values = self.operator.output_rows(rows)
         else:
-            values = rows.select([*self.layout.identity, *self.layout.values])
+            values = rows.select([*self.layout.key_columns, *self.layout.values])
         hashes = rows[HASH].to_numpy()
         cells = buckets_of(hashes, len(turn.table.buckets))
         heavy = pa.array(turn.table.rows_of(hashes) >= 0)
@@ -145,22 +115,22 @@ class _Reader:
         ledger: Ledger,
         turn: Turn,
         view: _View,
-        described: Mapping[int, tuple[str, bytes]],
+        notes: Mapping[int, tuple[str, bytes]],
         labels: tuple[int, ...],
     ) -> None:
         self.ledger, self.turn, self.view = ledger, turn, view
-        self.described, self.labels = described, labels
+        self.notes, self.labels = notes, labels
 
     def read(self, rows: pa.Table) -> pa.Table:
         label = rows["label"][0].as_py()
         slot = self.labels.index(label)
         pieces = dict(zip(rows["name"].to_pylist(), rows["data"].to_pylist(), strict=True))
-        store = _Pieces(self.described.get(label), pieces)
+        store = _Pieces(self.notes.get(label), pieces)
         buckets = len(self.turn.table.buckets)
-        kept = SlotState.load(self.view.layout, buckets, store, _NoCache())
-        for handoff in self.turn.imports(slot, kept.applied):
-            kept.update(self.ledger.read_handoff(handoff))
-        return self.view.shown(kept.everything(), self.turn, slot)
+        state = SlotState.load(self.view.layout, buckets, store, _NoCache())
+        for handoff in self.turn.imports(slot, state.applied):
+            state.update(self.ledger.read_handoff(handoff))
+        return self.view.columns(state.everything(), self.turn, slot)
 
 
 class _Pieces:
@@ -194,11 +164,3 @@ class _NoCache:
 
     def remove(self, run: str) -> None:
         pass
-
-
-def _packed(schema: pa.Schema) -> str:
-    return base64.b64encode(schema.serialize().to_pybytes()).decode()
-
-
-def _unpacked(text: str) -> pa.Schema:
-    return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import pyarrow as pa
 from pyspark.sql import types as T
-from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
+from unskew.core.migration.policy import Policy
 from unskew.spark.keys import Key, KeyColumns, field, key_columns
-from unskew.streaming.driver.start import Operation
+from unskew.streaming.driver.callback import Sink
+from unskew.streaming.driver.operation import Operation
+from unskew.streaming.driver.placement import Placement
+from unskew.streaming.driver.query import LiveQuery
+from unskew.streaming.driver.resolve import SavedPlan
+from unskew.streaming.driver.start import start
+from unskew.streaming.operators.aggregate_operator import AggregateOperator
 from unskew.streaming.operators.aggregation import Aggregate, Aggregation
-from unskew.streaming.operators.operator import MOMENT, AggregateOperator, Expiry, Operator, Window
+from unskew.streaming.operators.operator import MOMENT, Expiry, Operator, Window
 from unskew.streaming.operators.update_operator import UpdateOperator
 from unskew.streaming.storage.slot_state import WINDOW
 
@@ -22,8 +29,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def stream(events: DataFrame, key: Key, *, time: str | None = None, watermark: str | None = None) -> Stream:
-    """A stateful operator over a streaming DataFrame, grouped by `key` (a column name or several).
+def stream(
+    events: DataFrame, key: Key, *more: str, time: str | None = None, watermark: str | None = None
+) -> Stream:
+    """A stateful operator over a streaming DataFrame, grouped by one or more key columns.
 
     `time` names the event-time column, `watermark` how late records may come ("10 minutes"): both are needed for
     windows that close and for expiry by event time. Choose what to keep with `aggregate`, `update` or
@@ -33,7 +42,7 @@ def stream(events: DataFrame, key: Key, *, time: str | None = None, watermark: s
         raise ValueError(
             "events is not a streaming DataFrame: read it with spark.readStream, or use unskew.groupBy"
         )
-    keys = key_columns(events, key)
+    keys = key_columns(events, key, *more)
     if watermark is not None and time is None:
         raise ValueError("a watermark needs time=, the event-time column")
     if time is not None and not isinstance(
@@ -49,13 +58,16 @@ def stream(events: DataFrame, key: Key, *, time: str | None = None, watermark: s
 
 @dataclass(frozen=True)
 class Stream:
-    """Records grouped by a key; what `unskew.stream` returns."""
+    """Records grouped by a key; what `unskew.stream` returns. `upstream` are the operators that they come from."""
 
     events: DataFrame
     keys: KeyColumns
     time: str | None
     watermark: str | None
-    before: Operation | None = None
+    upstream: tuple[Operation, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"Stream(grouped by {', '.join(self.keys.names)}, {len(self.events.columns)} columns)"
 
     def aggregate(
         self,
@@ -65,26 +77,28 @@ class Stream:
         emit: str | None = None,
         ttl: str | None = None,
         **aggregates: Aggregate,
-    ) -> Operation:
+    ) -> StatefulStream:
         """Keep aggregates per key: `.aggregate(n=unskew.count(), total=unskew.sum("amount"))`.
 
-        Each batch puts out the keys it touched, with their new values. With `window` ("5 minutes", a new one every
-        `slide` if given) they are kept per key and event-time window; with a watermark each window is put
-        out once, when it closes (`emit="closed"`, the default then), else whenever it changed (`emit="changed"`).
-        `ttl` drops a key that had no record for so long, by event time if there is a watermark, else by the
+        Each batch emits the keys it touched, with their new values. With `window` ("5 minutes"; a new one starts every
+        `slide`, if that is set) they are kept per key and event-time window; with a watermark each window is emitted
+        once, when it closes (`emit="closed"`, the default then), else whenever it changed (`emit="changed"`).
+        `ttl` drops a key that has had no record for that long, by event time if there is a watermark, else by the
         clock.
         """
         schema = self._records()
         if not aggregates:
             raise ValueError("name at least one aggregate: .aggregate(n=unskew.count())")
-        for name, one in aggregates.items():
-            if not isinstance(one, Aggregate):
-                raise ValueError(f"{name}={one!r} is no aggregate: use unskew.count(), unskew.sum(column), …")
+        for name, aggregate in aggregates.items():
+            if not isinstance(aggregate, Aggregate):
+                raise ValueError(
+                    f"{name}={aggregate!r} is not an aggregate: use unskew.count(), unskew.sum(column), …"
+                )
             if name in self.keys.names or name == WINDOW:
                 raise ValueError(f"the name {name!r} is taken by the key or the window: choose another")
-        if window is not None and self.before is not None:
+        if window is not None and self.upstream:
             raise ValueError(
-                "windows are for the first operator of a row: what comes out of it has no event time"
+                "windows are for the first of several chained operators: what it emits has no event time"
             )
         if window is not None and self.time is None:
             raise ValueError("windows need time=: unskew.stream(events, key, time='…')")
@@ -125,15 +139,15 @@ class Stream:
         state: str | T.StructType,
         ttl: str | None = None,
         expired: Callable[..., Any] | None = None,
-    ) -> Operation:
-        """Keep what a function of yours makes of the records: called once a slot and batch, with all its keys.
+    ) -> StatefulStream:
+        """Keep what your own function makes of the records: called once per slot and batch, with all keys of the slot.
 
-        `fn(rows, states)` gets two pandas DataFrames: `states` has a row for each key of the batch (the key's
+        `fn(rows, states)` gets two pandas DataFrames: `states` has one row for each key of the batch (the key's
         columns, then those of `state`, missing for a new key); `rows` has the records, and its index says
         which row of `states` each belongs to, so that `rows.groupby(level=0)` lines up with `states`.
-        It returns `(out, states)`: what to put out, and the new states under the same index; the state of
-        a key that is left out is dropped. `ttl` drops the state of a key that had no record for so long;
-        `expired(states)` may put something out for those.
+        It returns `(out, states)`: the rows to emit, and the new states under the same index; the state of
+        a key that is left out is dropped. `ttl` drops the state of a key that has had no record for that long;
+        `expired(states)` may return rows to emit for those.
         """
         return self._updating(fn, output, state, ttl, expired, each=False)
 
@@ -145,21 +159,21 @@ class Stream:
         state: str | T.StructType,
         ttl: str | None = None,
         expired: Callable[..., Any] | None = None,
-    ) -> Operation:
-        """As `update`, but called once a key: `fn(key, rows, state)`.
+    ) -> StatefulStream:
+        """As `update`, but called once per key: `fn(key, rows, state)`.
 
         `key` is a tuple, `rows` the key's records as a DataFrame, `state` a dict or None. It returns `(out,
         state)`: `out` is a DataFrame, a list of dicts, a dict or None; `state` a dict, or None to drop it.
-        Convenient, and slower than `update`: one call a key.
+        Convenient, and slower than `update`: one call per key.
         """
         return self._updating(fn, output, state, ttl, expired, each=True)
 
     def _updating(
         self, fn: Any, output: Any, state: Any, ttl: str | None, expired: Any, *, each: bool
-    ) -> Operation:
-        for name, given in (("fn", fn), ("expired", expired)):
-            if given is not None and not callable(given):
-                raise ValueError(f"{name} is a function, not {given!r}")
+    ) -> StatefulStream:
+        for name, function in (("fn", fn), ("expired", expired)):
+            if function is not None and not callable(function):
+                raise ValueError(f"{name} is a function, not {function!r}")
         operator = UpdateOperator(
             self._key_schema(),
             _arrow(state, "state"),
@@ -173,16 +187,17 @@ class Stream:
         )
         return self._operation(operator, self.events.columns)
 
-    def _operation(self, operator: Operator, columns: list[str]) -> Operation:
-        whole = self._records()
-        used = pa.schema([whole.field(name) for name in columns])
-        return Operation(self.events, self.keys, self.time, self.watermark, operator, used, self.before)
+    def _operation(self, operator: Operator, columns: list[str]) -> StatefulStream:
+        records = self._records()
+        read = pa.schema([records.field(name) for name in columns])
+        operation = Operation(self.events, self.keys, self.time, self.watermark, operator, read)
+        return StatefulStream((*self.upstream, operation))
 
     def _records(self) -> pa.Schema:
         names = self.events.columns
-        twice = sorted({n for n in names if names.count(n) > 1})
-        if twice:
-            raise ValueError(f"two columns are called {twice[0]!r}: rename one")
+        duplicates = sorted({name for name in names if names.count(name) > 1})
+        if duplicates:
+            raise ValueError(f"two columns are called {duplicates[0]!r}: rename one")
         return to_arrow_schema(self.events.schema, timezone="UTC")
 
     def _key_schema(self) -> pa.Schema:
@@ -194,15 +209,79 @@ class Stream:
         return None if ttl is None else Expiry(duration(ttl, "ttl") // 1000, self.watermark is not None)
 
 
+@dataclass(frozen=True)
+class StatefulStream:
+    """One or more chained operators that are ready to start, upstream first."""
+
+    operations: tuple[Operation, ...]
+
+    @property
+    def schema(self) -> T.StructType:
+        """The columns that the sink will get."""
+        return from_arrow_schema(self.operations[-1].operator.output)
+
+    def __repr__(self) -> str:
+        keys = " then by ".join(", ".join(operation.keys.names) for operation in self.operations)
+        return f"StatefulStream(grouped by {keys}, emits {self.schema.simpleString()})"
+
+    def thenBy(self, key: Key, *more: str) -> Stream:
+        """Give what this operator emits to another one in the same query, grouped by another key.
+
+        Each operator has its own table and state. By default they are planned together: where this operator emits its
+        own key, keys that occur together are put on one executor, so that most records need not cross the network.
+        """
+        nothing = self.operations[0].input.sparkSession.createDataFrame([], self.schema)
+        return Stream(nothing, key_columns(nothing, key, *more), None, None, self.operations)
+
+    def start(
+        self,
+        sink: Sink | str,
+        *,
+        checkpoint: str,
+        slots: int | None = None,
+        plan: SavedPlan | None = None,
+        policy: Policy | None = Policy(),
+        placement: Placement = Placement(),
+        trigger: Mapping[str, Any] | str | None = None,
+        name: str | None = None,
+        persist: bool = False,
+    ) -> LiveQuery:
+        """Start the query; returns a StreamingQuery with two more methods, `scale` and `journal`.
+
+        `sink` is a function of (DataFrame, batch id), or "console", "memory:NAME" or "parquet:PATH"; after a
+        crash it may see a batch id again and must then replace what it wrote for it. A function that runs
+        several Spark actions on the batch should say `persist=True`, or the operator runs once for each.
+        `slots` is how many slots to begin with (default: one per core), `plan` a plan to begin with (default:
+        hashing). `policy` decides when to switch to a better table; `policy=None` keeps the table fixed. `placement`
+        has everything else that steers where keys go: planner, budget, scaling, the most slots there can be.
+        `trigger` is what `DataStreamWriter.trigger` takes, as a dict, or "availableNow", or an interval like
+        "10 seconds".
+
+        A checkpoint knows its operators: starting others on it is refused before anything is written.
+        """
+        return start(
+            self.operations,
+            sink,
+            checkpoint=checkpoint,
+            slots=slots,
+            plan=plan,
+            policy=policy,
+            placement=placement,
+            trigger=trigger,
+            name=name,
+            persist=persist,
+        )
+
+
 def duration(text: str, what: str) -> int:
     """Microseconds of "10 minutes" and the like."""
     try:
-        found = pd.Timedelta(text)
+        length = pd.Timedelta(text)
     except (ValueError, TypeError) as error:
         raise ValueError(f"{what} is a length of time like '10 minutes', not {text!r}") from error
-    if pd.isna(found) or found < pd.Timedelta("1 ms"):
+    if pd.isna(length) or length < pd.Timedelta("1 ms"):
         raise ValueError(f"{what} is a length of time, a millisecond or more, not {text!r}")
-    return int(found.value // 1000)
+    return int(length.value // 1000)
 
 
 def _arrow(schema: str | T.StructType, what: str) -> pa.Schema:

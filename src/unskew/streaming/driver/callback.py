@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from unskew.core.migration.protocol import Turn
 from unskew.streaming.driver.controller import Controller
-from unskew.streaming.driver.joint_planning import Together
+from unskew.streaming.driver.joint_planning import JointPlanner
 from unskew.streaming.failpoints import failpoint
 
 if TYPE_CHECKING:
@@ -26,36 +26,52 @@ class Callback:
     controllers: Sequence[Controller]
     sink: Sink
     persist: bool = False
-    together: Together | None = None
+    joint: JointPlanner | None = None
 
     def __call__(self, df: DataFrame, batch: int) -> None:
-        """What is done after a batch, or once more after a batch that is replayed."""
+        """What is done after a batch, or once more after a batch that is replayed.
+
+        1. Open the turn of every operator.
+        2. Run the user's sink, which makes Spark run the batch.
+        3. Collect what the slots reported.
+        4. Decide: jointly for chained operators, else each operator alone.
+        5. Close the turns, upstream first: the next turn is published, then the journal is written.
+        """
         started = time.perf_counter()
+        # 1. open
         turns = [controller.open(batch) for controller in self.controllers]
         failpoint("sink", batch)
+        # 2. run the sink
         self._write(df, batch, turns)
         failpoint("written", batch)
         wall = time.perf_counter() - started
-
-        heard = [c.heard(turn, wall) for c, turn in zip(self.controllers, turns, strict=True)]
-        wanted = None if self.together is None else self.together.decide(self.controllers, turns, heard)
-        for at, (controller, turn) in enumerate(zip(self.controllers, turns, strict=True)):
-            controller.close(turn, heard[at], wall, None if wanted is None else wanted[at])
+        # 3. collect
+        reports = [
+            controller.collect_reports(turn, wall)
+            for controller, turn in zip(self.controllers, turns, strict=True)
+        ]
+        # 4. decide
+        goals = None if self.joint is None else self.joint.decide(self.controllers, turns, reports)
+        # 5. close
+        for number, (controller, turn) in enumerate(zip(self.controllers, turns, strict=True)):
+            controller.close(turn, reports[number], wall, None if goals is None else goals[number])
 
     def _write(self, df: DataFrame, batch: int, turns: Sequence[Turn]) -> None:
         """Let the user's sink run; a sink that did not read all of the batch must not stop the state."""
-        held = df.persist() if self.persist else df
+        rows = df.persist() if self.persist else df
         try:
-            self.sink(held, batch)
-            if not self._read_whole(turns):
-                held.write.format("noop").mode("overwrite").save()
+            self.sink(rows, batch)
+            if not self._was_read_whole(turns):
+                rows.write.format("noop").mode("overwrite").save()
         finally:
             if self.persist:
-                held.unpersist()
+                rows.unpersist()
 
-    def _read_whole(self, turns: Sequence[Turn]) -> bool:
-        """Whether every slot was called, and by a user's function, which may read a part, to its end."""
-        asked = list(zip(self.controllers, turns, strict=True))
-        if not all(controller.is_heard(turn) for controller, turn in asked):
+    def _was_read_whole(self, turns: Sequence[Turn]) -> bool:
+        """Whether every slot was called; after a user's function, which may stop reading early, also to its end."""
+        pairs = list(zip(self.controllers, turns, strict=True))
+        if not all(controller.has_all_reports(turn) for controller, turn in pairs):
             return False
-        return not isinstance(self.sink, FunctionType) or all(c.is_stored(turn) for c, turn in asked)
+        if not isinstance(self.sink, FunctionType):
+            return True
+        return all(controller.has_stored_state(turn) for controller, turn in pairs)

@@ -1,4 +1,4 @@
-"""After each batch: what the slots of an operator said, what to do about it, and the next turn."""
+"""After each batch: what the slots of an operator reported, what to do about it, and the next turn."""
 
 from __future__ import annotations
 
@@ -27,29 +27,35 @@ from unskew.streaming.storage.ledger import Ledger, LedgerError, Report
 from unskew.streaming.storage.slot_state import HASH
 from unskew.streaming.worker.packing import active_slots
 
-SHOWN = 20
+TOP_KEYS = 20
 """Heavy keys in a line of the journal."""
 
-SWITCH = 0.005
-"""Seconds that any switch costs: a few files are written and read."""
+SWITCH_SECONDS = 0.005
+"""What any switch costs: a few files are written and read."""
 
-NOISE = 1.5
-"""Standard deviations of a slot's load that are no imbalance: in a small batch even loads look uneven."""
+NOISE_DEVIATIONS = 1.5
+"""Standard deviations of a slot's load that do not count as imbalance: in a small batch even loads look uneven."""
 
-LONGEST = 200
+KEY_LENGTH = 200
 """Characters of a key in the journal."""
 
-FIRST_GUESS = 3e-6
-"""Seconds to move one key's state, until that was measured on this job."""
+FIRST_SECONDS_PER_KEY = 3e-6
+"""Seconds to move one key's state, until that has been measured on this job."""
+
+RECENT_BATCHES = 8
+"""Batches whose histograms are kept in memory."""
+
+REREAD_BATCHES = 3
+"""Batches whose reports a new driver reads back: more than a policy's patience is rarely asked for."""
 
 
 @dataclass(frozen=True)
-class Settings:
-    """How a live query is steered."""
+class Steering:
+    """How a live query is steered: the planner and its options, when to switch, how fast, and how many slots."""
 
     planner: str = "keel"
     options: Mapping[str, Any] = field(default_factory=dict)
-    policy: Policy | None = field(default_factory=lambda: Policy(patience=1, cooldown=0))
+    policy: Policy | None = field(default_factory=Policy)
     budget: Budget = field(default_factory=Budget.sudden)
     scaling: Scaling | None = None
     max_slots: int = 1
@@ -58,8 +64,8 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """What was decided for an operator elsewhere: the table to go to, or None to stay; figures for the journal."""
+class Goal:
+    """What joint planning decided for an operator: the table to go to, or None to stay; figures for the journal."""
 
     table: RoutingTable | None
     decision: Decision
@@ -68,56 +74,56 @@ class Wanted:
 
 @dataclass
 class Controller:
-    """One operator: what its slots said of a batch, what to do about it, and its next turn.
+    """One operator: what its slots reported of a batch, what to do about it, and its next turn.
 
     It is asked again when a batch is replayed. What others must agree on (the next turn) is published once, and the
     first one counts; what it holds in memory (`recent` figures, the `goal` of a migration in steps) may be lost: it is
-    read back from the slots' reports, or decided anew.
+    read back from the slots' reports, or decided again. No decision reads the journal.
     """
 
     ledger: Ledger
     key_names: tuple[str, ...]
     key_type: pa.DataType
     buckets: int
-    settings: Settings
-    recent: deque[tuple[int, Histogram, Usage]] = field(default_factory=lambda: deque(maxlen=8))
+    steering: Steering
+    recent: deque[tuple[int, Histogram, Usage]] = field(default_factory=lambda: deque(maxlen=RECENT_BATCHES))
     goal: RoutingTable | None = None
-    per_state: float = FIRST_GUESS
+    seconds_per_key: float = FIRST_SECONDS_PER_KEY
 
     def open(self, batch: int) -> Turn:
         """The turn of a batch that is about to run."""
         turn = self.ledger.turn(batch)
         self.ledger.forget_reports(batch)  # those of a run of this batch that did not end
-        if self.settings.remote:
+        if self.steering.remote:
             self.ledger.write_current(batch)
         return turn
 
-    def is_heard(self, turn: Turn) -> bool:
+    def has_all_reports(self, turn: Turn) -> bool:
         """Whether every slot was called."""
-        return set(active_slots(turn)) <= self.ledger.heard(turn.batch)
+        return set(active_slots(turn)) <= self.ledger.reported_slots(turn.batch)
 
-    def is_stored(self, turn: Turn) -> bool:
-        """Whether every partition of the state is stored: Spark does so at a task's end."""
-        return self.ledger.stored(turn.batch, self.settings.max_slots)
+    def has_stored_state(self, turn: Turn) -> bool:
+        """Whether every partition of the state is stored, which Spark does when a task ends."""
+        return self.ledger.has_stored_state(turn.batch, self.steering.max_slots)
 
-    def heard(self, turn: Turn, wall: float) -> Sequence[Report]:
-        """What the slots said, remembered."""
+    def collect_reports(self, turn: Turn, wall: float) -> Sequence[Report]:
+        """What the slots reported, which is also remembered."""
         reports = self.ledger.reports(turn.batch)
         self._remember(turn.batch, reports, wall)
         return reports
 
-    def close(self, turn: Turn, reports: Sequence[Report], wall: float, wanted: Wanted | None = None) -> None:
+    def close(self, turn: Turn, reports: Sequence[Report], wall: float, goal: Goal | None = None) -> None:
         """Publish the next turn and write the journal's line of this one.
 
-        The moves that were made take effect, and perhaps new ones are asked for: those that `wanted` says, else
-        what this operator decides by itself.
+        The moves that were made take effect, and new ones may be asked for: those that `goal` says, else what this
+        operator decides alone.
         """
         started = time.perf_counter()
         acks = [report.ack for report in reports]
         chosen: dict[str, Any] = {}
 
         def choose(table: RoutingTable) -> RoutingTable | None:
-            target, decision = self._decide(turn, table, wanted)
+            target, decision = self._decide(turn, table, goal)
             chosen["decision"] = decision
             return target
 
@@ -132,55 +138,56 @@ class Controller:
             "sink": round(wall, 4),
             "controller": round(time.perf_counter() - started, 4),
         }
-        self.ledger.write_line({**line, **(wanted.figures if wanted is not None else {})})
+        self.ledger.write_line({**line, **(goal.figures if goal is not None else {})})
         failpoint("journaled", turn.batch)
         self.ledger.tidy(turn)
 
     def _remember(self, batch: int, reports: Sequence[Report], wall: float) -> None:
         if not self.recent:
-            for earlier in range(max(0, batch - 3), batch):
+            for earlier in range(max(0, batch - REREAD_BATCHES), batch):
                 with contextlib.suppress(LedgerError):  # figures only: what they led to is in the turns
                     self._keep(earlier, self.ledger.reports(earlier), 0.0)
         self._keep(batch, reports, wall)
         moved = sum(e.rows for r in reports for e in r.ack.exported or ())
         if moved >= 1000:
             spent = sum(r.figures["seconds"]["export"] for r in reports)
-            self.per_state = 0.5 * self.per_state + 0.5 * 2 * spent / moved  # an import costs about as much
+            self.seconds_per_key = (
+                0.5 * self.seconds_per_key + 0.5 * 2 * spent / moved
+            )  # an import costs about as much
 
     def _keep(self, batch: int, reports: Sequence[Report], wall: float) -> None:
         while self.recent and self.recent[-1][0] >= batch:
             self.recent.pop()
-        found = histogram_of(reports, self.key_names, self.key_type, self.buckets)
-        if found.total:
-            # operators in a row share the time of a batch: each may use its part of it
-            busy = self.settings.operators * sum(sum(r.figures["seconds"].values()) for r in reports)
+        histogram = histogram_of(reports, self.key_names, self.key_type, self.buckets)
+        if histogram.total:
+            # chained operators share the time of a batch: each may use its part of it
+            busy = self.steering.operators * sum(sum(r.figures["seconds"].values()) for r in reports)
             handling = sum(r.figures["seconds"]["handle"] for r in reports)
-            self.recent.append((batch, found, Usage(found.total, busy, wall, handling)))
+            self.recent.append((batch, histogram, Usage(histogram.total, busy, wall, handling)))
 
     def _decide(
-        self, turn: Turn, table: RoutingTable, given: Wanted | None
+        self, turn: Turn, table: RoutingTable, joint_goal: Goal | None
     ) -> tuple[RoutingTable | None, Decision]:
-        settings = self.settings
-        wanted = self._wanted_slots(table)
-        if wanted != table.slots and self.recent:
-            self.goal = self._planned(table, wanted)
-            why = f"{wanted} slots instead of {table.slots}"
-            return self._step(table, self.goal), Decision(True, why)
+        steering = self.steering
+        slots = self._wanted_slots(table)
+        if slots != table.slots and self.recent:
+            self.goal = self._planned(table, slots)
+            return self._step(table, self.goal), Decision(True, f"{slots} slots instead of {table.slots}")
         if self.goal is not None and not self.goal.same_routes(table):
             return self._step(table, self.goal), Decision(True, "on the way to the table decided on before")
         self.goal = None
-        if given is not None:
-            self.goal = given.table
-            target = None if given.table is None else self._step(table, given.table)
-            return target, given.decision
-        if settings.policy is None:
+        if joint_goal is not None:
+            self.goal = joint_goal.table
+            target = None if joint_goal.table is None else self._step(table, joint_goal.table)
+            return target, joint_goal.decision
+        if steering.policy is None:
             return None, Decision(False, "the table is fixed")
         if not self.recent:
             return None, Decision(False, "nothing was measured yet")
         candidate = self._planned(table, table.slots)
-        recent = [histogram for _, histogram, _ in self.recent][-settings.policy.patience :]
-        noise = NOISE * float(np.sqrt(table.slots / recent[-1].total))
-        policy = replace(settings.policy, tolerance=max(settings.policy.tolerance, noise))
+        recent = [histogram for _, histogram, _ in self.recent][-steering.policy.patience :]
+        noise = NOISE_DEVIATIONS * float(np.sqrt(table.slots / recent[-1].total))
+        policy = replace(steering.policy, tolerance=max(steering.policy.tolerance, noise))
         decision = policy.decide(
             table, candidate, recent, self._costs(), windows_since_switch=self._since_switch(turn)
         )
@@ -191,34 +198,32 @@ class Controller:
 
     def _planned(self, table: RoutingTable, slots: int) -> RoutingTable:
         windows = [histogram for _, histogram, _ in self.recent]
-        options = {**series(self.settings.planner, windows), **self.settings.options}
-        return make_table(self.settings.planner, windows[-1], slots, table, **options)
+        options = {**series(self.steering.planner, windows), **self.steering.options}
+        return make_table(self.steering.planner, windows[-1], slots, table, **options)
 
     def _step(self, table: RoutingTable, goal: RoutingTable) -> RoutingTable:
         newest = self.recent[-1][1] if self.recent else None
-        return self.settings.budget.step(table, goal, newest).with_version(table.version + 1)
+        return self.steering.budget.step(table, goal, newest).with_version(table.version + 1)
 
     def _wanted_slots(self, table: RoutingTable) -> int:
         wish = self.ledger.wish()
         if wish is not None:
-            return min(wish, self.settings.max_slots)
-        if self.settings.scaling is None:
+            return min(wish, self.steering.max_slots)
+        if self.steering.scaling is None:
             return self.goal.slots if self.goal is not None else table.slots
         usage = [u for _, _, u in self.recent]
-        return self.settings.scaling.slots(table.slots, self.settings.max_slots, usage)
+        return self.steering.scaling.slots(table.slots, self.steering.max_slots, usage)
 
     def _costs(self) -> Costs:
         usage = [u for _, _, u in self.recent]
         records = sum(u.records for u in usage)
-        return Costs(sum(u.handling for u in usage) / max(records, 1.0), self.per_state, SWITCH)
+        return Costs(sum(u.handling for u in usage) / max(records, 1.0), self.seconds_per_key, SWITCH_SECONDS)
 
     def _since_switch(self, turn: Turn) -> int | None:
+        """Windows since the table last changed; None if it never did."""
         if turn.target is not None:
             return 0
-        lines = self.ledger.lines(max(0, turn.batch - 50))
-        # a line of a damaged journal may lack anything
-        moved = [line["batch"] for line in lines if (line.get("moved") or {}).get("rows")]
-        return turn.batch - moved[-1] if moved else None
+        return turn.batch - turn.since + 1 if turn.since else None
 
     def _line(
         self, turn: Turn, after: Turn, reports: Sequence[Report], decision: Decision | None
@@ -235,8 +240,8 @@ class Controller:
         for report in reports:
             for name, seconds in report.figures["seconds"].items():
                 laps[name] = round(laps.get(name, 0.0) + seconds, 6)
-        top = histogram.top(SHOWN)
-        hashes = histogram.hashes[:SHOWN]
+        top = histogram.top(TOP_KEYS)
+        hashes = histogram.hashes[:TOP_KEYS]
         slots = turn.table.slot_of_hashes(hashes).tolist()
         return {
             "batch": turn.batch,
@@ -274,7 +279,7 @@ class Controller:
                 "gain": round(decision.gain, 4),
                 "cost": round(decision.cost, 4),
             },
-            "top": [[str(k)[:LONGEST], n, slot] for (k, n), slot in zip(top, slots, strict=True)],
+            "top": [[str(k)[:KEY_LENGTH], n, slot] for (k, n), slot in zip(top, slots, strict=True)],
             "top_heavy": (turn.table.rows_of(hashes) >= 0).tolist(),
             "seconds": {"slots": laps, "slowest": _slowest(reports)},
         }

@@ -1,4 +1,4 @@
-"""Operators in a row, planned together: keys that come together are put on one executor."""
+"""Chained operators planned together: keys that occur together are put on one executor."""
 
 from __future__ import annotations
 
@@ -18,25 +18,26 @@ from unskew.core.loads import imbalance, slot_loads
 from unskew.core.migration.policy import Decision
 from unskew.core.migration.protocol import Turn
 from unskew.core.routing import RoutingTable
-from unskew.streaming.driver.controller import Controller, Wanted
+from unskew.streaming.driver.controller import Controller, Goal
 from unskew.streaming.storage.ledger import Ledger, LedgerError, Report
 
-Placement: TypeAlias = list[NDArray[np.int64]]
+Executors: TypeAlias = list[NDArray[np.int64]]
+"""The executor of every slot, for each operator."""
 
-KEPT = 0.5
-"""What remains of the pairs counted so far whenever the tables were thought over: correlations change."""
+DECAY = 0.5
+"""What remains of the pairs counted so far after each re-plan: correlations change."""
 
 UNEVEN = 1.05
 """Tables whose fullest slot has this many times what it could have are changed for balance alone."""
 
 
 @dataclass
-class Together:
-    """Thinks the tables over every few batches; `options` are those of `plan_chain`.
+class JointPlanner:
+    """Re-plans the tables of chained operators every few batches; `options` are those of chain planning.
 
-    Where the slots run is what they report: Spark keeps a slot on the executor that has its state. Tables fit also what
-    is chance in the pairs they are planned with, so they are judged by those of the last batch, which they are not:
-    state moves only if what that gains is worth it.
+    Where the slots run is what they report: Spark keeps a slot on the executor that has its state. A plan also fits
+    what is chance in the pairs it was made from, so it is judged by those of the last batch, which it was not made
+    from: state moves only if what that gains is worth it.
     """
 
     every: int = 10
@@ -48,68 +49,78 @@ class Together:
             raise ValueError(f"every is a whole number of batches, at least 1, not {self.every!r}")
 
     def decide(
-        self, controllers: Sequence[Controller], turns: Sequence[Turn], heard: Sequence[Sequence[Report]]
-    ) -> list[Wanted] | None:
-        """What each operator shall do after a batch; None where each had better decide by itself."""
+        self, controllers: Sequence[Controller], turns: Sequence[Turn], reports: Sequence[Sequence[Report]]
+    ) -> list[Goal] | None:
+        """What each operator shall do after a batch; None where each had better decide alone."""
         batch = turns[0].batch
         ledgers = [controller.ledger for controller in controllers[1:]]
         if not self.pairs:
             self._read_back(ledgers, batch)
-        fresh = _counted(ledgers, batch)
-        tables = [turn.close([r.ack for r in said]).table for turn, said in zip(turns, heard, strict=True)]
-        placed = _placed([turn.table for turn in turns], heard)
-        if placed is None or not fresh:
+        latest = _counted_pairs(ledgers, batch)
+        tables = [
+            turn.close([report.ack for report in operator_reports]).table
+            for turn, operator_reports in zip(turns, reports, strict=True)
+        ]
+        executors = _executors([turn.table for turn in turns], reports)
+        if executors is None or not latest:
             return None
-        servers = 1 + max(int(of.max()) for of in placed)
-        now = expected_locality([turn.table for turn in turns], fresh, servers, placed)
-        why = self._not_now(controllers, turns, tables)
-        if why:
-            found = _staying(tables, why, now)
+        servers = 1 + max(int(numbers.max()) for numbers in executors)
+        locality = expected_locality([turn.table for turn in turns], latest, servers, executors)
+        obstacle = self._obstacle(controllers, turns, tables)
+        if obstacle:
+            goals = _stay(tables, obstacle, locality)
         else:
-            found = self._thought_over(controllers, tables, fresh, servers, placed, now)
-        self._add(fresh)
+            goals = self._replan(controllers, tables, latest, servers, executors, locality)
+        self._add(latest)
         for ledger in ledgers:
             ledger.forget_pairs(batch - 2 * self.every)
-        return found
+        return goals
 
-    def _thought_over(
+    def _replan(
         self,
         controllers: Sequence[Controller],
         tables: Sequence[RoutingTable],
-        fresh: Sequence[PairHistogram],
+        latest: Sequence[PairHistogram],
         servers: int,
-        placed: Placement,
-        now: float,
-    ) -> list[Wanted]:
-        histograms = [merge_all(h for _, h, _ in c.recent) for c in controllers]
+        executors: Executors,
+        locality: float,
+    ) -> list[Goal]:
+        histograms = [
+            merge_all(histogram for _, histogram, _ in controller.recent) for controller in controllers
+        ]
 
         def planned(pairs: Sequence[PairHistogram]) -> Chain:
-            return plan_chain(histograms, pairs, servers, previous=tables, placed=placed, **self.options)
+            return plan_chain(histograms, pairs, servers, previous=tables, placed=executors, **self.options)
 
         chain = planned(self.pairs)
-        gain = expected_locality(chain.tables, fresh, servers, placed) - now
-        self.pairs = [counted.decayed(KEPT) for counted in self.pairs]
+        gain = expected_locality(chain.tables, latest, servers, executors) - locality
+        self.pairs = [histogram.decayed(DECAY) for histogram in self.pairs]
         if chain.chosen != "kept" and gain > self.options.get("worth", 0.1) * chain.moved:
-            why = f"{now + gain:.0%} of the records will stay on their executor instead of {now:.0%}"
-            return _going(chain, tables, why, now)
-        even = planned([counted.reset() for counted in self.pairs])
-        full = [imbalance(slot_loads(table, h)) for table, h in zip(tables, histograms, strict=True)]
-        if max(np.array(full) / np.array(even.imbalance)) > UNEVEN:
-            return _going(even, tables, "for balance: no more records would stay on their executor", now)
-        return _staying(
-            tables, f"{now:.0%} of the records stay on their executor: moving keys would not pay", now
-        )
+            reason = (
+                f"{locality + gain:.0%} of the records will stay on their executor instead of {locality:.0%}"
+            )
+            return _go(chain, tables, reason, locality)
+        balanced = planned([histogram.reset() for histogram in self.pairs])
+        now = [
+            imbalance(slot_loads(table, histogram))
+            for table, histogram in zip(tables, histograms, strict=True)
+        ]
+        if max(np.array(now) / np.array(balanced.imbalance)) > UNEVEN:
+            reason = "for balance: no more records would stay on their executor"
+            return _go(balanced, tables, reason, locality)
+        reason = f"{locality:.0%} of the records stay on their executor: moving keys would not pay"
+        return _stay(tables, reason, locality)
 
-    def _not_now(
+    def _obstacle(
         self, controllers: Sequence[Controller], turns: Sequence[Turn], tables: Sequence[RoutingTable]
     ) -> str:
-        """Why the tables are not thought over after this batch; empty if they are."""
+        """Why the tables are not re-planned after this batch; empty if they are."""
         if (turns[0].batch + 1) % self.every:
-            return f"the tables are thought over every {self.every} batches"
+            return f"the tables are re-planned every {self.every} batches"
         if any(turn.target is not None for turn in turns):
             return "state is on its way"
         if not self.pairs or not all(controller.recent for controller in controllers):
-            return "nothing was measured yet"
+            return "nothing has been measured yet"
         if any(turn.table.slots != table.slots for turn, table in zip(turns, tables, strict=True)):
             return "the number of slots changes"
         return ""
@@ -117,54 +128,61 @@ class Together:
     def _read_back(self, ledgers: Sequence[Ledger], batch: int) -> None:
         """Count what an earlier driver counted."""
         for earlier in range(max(0, batch - self.every), batch):
-            self._add(_counted(ledgers, earlier))
+            self._add(_counted_pairs(ledgers, earlier))
 
-    def _add(self, seen: Sequence[PairHistogram]) -> None:
+    def _add(self, pairs: Sequence[PairHistogram]) -> None:
         if not self.pairs:
-            self.pairs = list(seen)
-        elif seen:
-            self.pairs = [one.merge(other) for one, other in zip(self.pairs, seen, strict=True)]
+            self.pairs = list(pairs)
+        elif pairs:
+            self.pairs = [total.merge(latest) for total, latest in zip(self.pairs, pairs, strict=True)]
 
 
-def _counted(ledgers: Sequence[Ledger], batch: int) -> list[PairHistogram]:
-    """The pairs before each operator that the tasks of a batch saw; none where a file is lost or damaged.
+def _counted_pairs(ledgers: Sequence[Ledger], batch: int) -> list[PairHistogram]:
+    """The pairs before each operator that the tasks of a batch counted; empty if a file is lost or damaged.
 
-    They are figures only: without them the tables are thought over later.
+    They are only figures: without them the tables are re-planned later.
     """
-    found = []
+    histograms = []
     for ledger in ledgers:
         with contextlib.suppress(LedgerError):
-            whole: PairHistogram | None = None
+            total: PairHistogram | None = None
             for part in ledger.pairs(batch):
-                whole = part if whole is None else whole.merge(part)
-            if whole is not None and whole.total:
-                found.append(whole)
-    return found if len(found) == len(ledgers) else []
+                total = part if total is None else total.merge(part)
+            if total is not None and total.total:
+                histograms.append(total)
+    return histograms if len(histograms) == len(ledgers) else []
 
 
-def _going(chain: Chain, tables: Sequence[RoutingTable], why: str, now: float) -> list[Wanted]:
-    told = f"{why}; {chain.moved:.1%} of the state moves"
-    changed = [not new.same_routes(old) for new, old in zip(chain.tables, tables, strict=True)]
+def _go(chain: Chain, tables: Sequence[RoutingTable], reason: str, locality: float) -> list[Goal]:
+    reason = f"{reason}; {chain.moved:.1%} of the state moves"
+    changes = [not new.same_routes(old) for new, old in zip(chain.tables, tables, strict=True)]
     return [
-        Wanted(table if moves else None, Decision(moves, told), {"locality": round(now, 4)})
-        for table, moves in zip(chain.tables, changed, strict=True)
+        Goal(
+            table if changes_routes else None,
+            Decision(changes_routes, reason),
+            {"locality": round(locality, 4)},
+        )
+        for table, changes_routes in zip(chain.tables, changes, strict=True)
     ]
 
 
-def _staying(tables: Sequence[RoutingTable], why: str, now: float) -> list[Wanted]:
-    return [Wanted(None, Decision(False, why), {"locality": round(now, 4)}) for _ in tables]
+def _stay(tables: Sequence[RoutingTable], reason: str, locality: float) -> list[Goal]:
+    return [Goal(None, Decision(False, reason), {"locality": round(locality, 4)}) for _ in tables]
 
 
-def _placed(tables: Sequence[RoutingTable], heard: Sequence[Sequence[Report]]) -> Placement | None:
-    """The executor of every slot, by number; None where one has no slot of some operator."""
-    names = [{r.ack.slot: r.figures["executor"] for r in said} for said in heard]
-    everywhere = sorted({name for known in names for name in known.values()})
-    found = []
-    for table, known in zip(tables, names, strict=True):
-        if not set(range(table.slots)) <= set(known):
+def _executors(tables: Sequence[RoutingTable], reports: Sequence[Sequence[Report]]) -> Executors | None:
+    """The executor of every slot, by number; None if an executor has no slot of some operator."""
+    by_slot = [
+        {report.ack.slot: report.figures["executor"] for report in operator_reports}
+        for operator_reports in reports
+    ]
+    names = sorted({name for executors in by_slot for name in executors.values()})
+    numbers = []
+    for table, executors in zip(tables, by_slot, strict=True):
+        if not set(range(table.slots)) <= set(executors):
             return None
-        of = np.array([everywhere.index(known[slot]) for slot in range(table.slots)])
-        if len(np.unique(of)) < len(everywhere):
+        of_slot = np.array([names.index(executors[slot]) for slot in range(table.slots)])
+        if len(np.unique(of_slot)) < len(names):
             return None
-        found.append(of)
-    return found
+        numbers.append(of_slot)
+    return numbers

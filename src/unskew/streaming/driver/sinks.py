@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def built_in(name: str) -> Sink:
+def built_in_sink(name: str) -> Sink:
     """The sink called "console", "memory:NAME", "parquet:PATH" or "kafka:SERVERS/TOPIC"."""
     kind, _, what = name.partition(":")
     if kind == "console" and not what:

@@ -10,24 +10,36 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
 
 from unskew.core.hashing import as_keys, supported_type
 from unskew.streaming.operators.group_columns import Index, Kernel, Part, merge_parts, whole
 
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
 
 @dataclass(frozen=True)
 class Aggregate(ABC):
     """One aggregate of a column: frozen, and the same wherever it was pickled to.
 
-    Its state is one or more Arrow columns with a row a key. `merge` of the states of some records is the
-    state of all of them, however they were split.
+    Its state is one or more Arrow columns with one row per key. `merge` of the states of some records is the
+    state of all of them, however they were split. `name` is what Python, job files and checkpoints call it: it never
+    changes. `spark_function` is the same in Spark SQL, if Spark has it. `kernels` say how each state column is merged,
+    where a plain sum, min or max does it.
     """
 
     column: str | None
+    name: ClassVar[str]
+    spark_function: ClassVar[str | None] = None
+    needs_column: ClassVar[bool] = True
+    kernels: ClassVar[tuple[Kernel, ...]] = ()
 
     def __post_init__(self) -> None:
+        if self.column is None and self.needs_column:
+            raise ValueError(f"{self.name} needs the name of a column: write unskew.{self.name}('amount')")
         for name in self.inputs:
             if not isinstance(name, str):
                 raise ValueError(
@@ -39,11 +51,6 @@ class Aggregate(ABC):
     def inputs(self) -> tuple[str, ...]:
         """The columns it reads."""
         return () if self.column is None else (self.column,)
-
-    @property
-    def kernels(self) -> tuple[Kernel, ...]:
-        """How each state column is merged, where a plain sum, min or max does it; else nothing."""
-        return ()
 
     @abstractmethod
     def state(self, schema: pa.Schema) -> list[pa.Field]:
@@ -65,6 +72,17 @@ class Aggregate(ABC):
         """The merged state of each group 0..groups-1; `ids[i]` is the group of state i."""
         return merge_parts(self.parts(states), ids, groups)
 
+    def batch_column(self) -> Column:
+        """The same aggregate as a Spark expression, for batch jobs; a ValueError if Spark has none."""
+        if self.spark_function is None:
+            raise ValueError(f"{self.name} is for streams only: leave it out of a batch job")
+        from pyspark.sql import functions as F
+
+        from unskew.spark.keys import column
+
+        expression: Column = getattr(F, self.spark_function)(*(column(name) for name in self.inputs))
+        return expression
+
     def parts(self, states: Sequence[pa.Array]) -> list[Part]:
         """Its state columns with their kernels, to be merged along with those of others."""
         source = self.column or ""
@@ -81,7 +99,7 @@ class Aggregation:
     """Several aggregates over the same records, with their states side by side in one table.
 
     >>> import numpy as np
-    >>> from unskew.streaming.operators.exact_aggregates import count, sum
+    >>> from unskew.streaming.operators.aggregates import count, sum
     >>> rows = pa.table({"user": ["a", "b", "a"], "amount": [1, 5, 3]})
     >>> aggregation = Aggregation({"n": count(), "total": sum("amount")}, rows.schema)
     >>> state = aggregation.partial(rows, np.array([0, 1, 0]), groups=2)
@@ -166,7 +184,7 @@ def checked_type(
     if len(found) != 1:
         problem = "more than one column is" if found else "no column is"
         raise ValueError(
-            f"{what} of column {column!r}: {problem} named so; the columns are {', '.join(schema.names)}"
+            f"{what} of column {column!r}: {problem} called that; the columns are {', '.join(schema.names)}"
         )
     t = schema.field(found[0]).type
     try:
@@ -174,7 +192,7 @@ def checked_type(
     except ValueError:
         kept = None
     if kept is None or not accepts(kept):
-        raise ValueError(f"{what} of column {column!r}: there is none of type {t}; {remedy}")
+        raise ValueError(f"{what} of column {column!r} does not support type {t}: {remedy}")
     return kept
 
 

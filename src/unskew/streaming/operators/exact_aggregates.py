@@ -1,14 +1,14 @@
-"""The aggregates of a column that are exact: counts, sums, extremes, moments, and the first and last value.
+"""Exact aggregates of a column: counts, sums, extremes, moments, and the first and last value.
 
-The semantics are Spark SQL's. Nulls are skipped, and of no values there is no sum, minimum, maximum or
-mean, but null. NaN is larger than any other number.
+The semantics are Spark SQL's. Nulls are skipped; the sum, minimum, maximum or mean of no values is null. NaN is larger
+than any other number. How to add one: see `aggregates`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -18,70 +18,8 @@ from numpy.typing import NDArray
 from unskew.streaming.operators.aggregation import Aggregate, checked_type, ordered_type
 from unskew.streaming.operators.group_columns import Index, Kernel, valid, whole, winners
 
-
-def count(x: str | None = None) -> Aggregate:
-    """The number of records, or with a column the number of its values that are not null."""
-    return _Count(x)
-
-
-def sum(x: str) -> Aggregate:
-    """The sum of a column: int64 of integers, double of floats, decimal(38, s) of decimals of scale s.
-
-    A sum that does not fit raises an ArithmeticError that names the column, also where only a partial
-    sum does not fit and later records would have brought it back.
-    """
-    return _Sum(x)
-
-
-def min(x: str) -> Aggregate:
-    """The smallest value of a column of numbers, strings, binaries, dates, timestamps or booleans.
-
-    NaN is larger than any number, so it is the minimum only where all values are NaN; -0.0 is below 0.0.
-    """
-    return _Extreme(x, "min")
-
-
-def max(x: str) -> Aggregate:
-    """The largest value of a column of numbers, strings, binaries, dates, timestamps or booleans.
-
-    NaN is larger than any number, so it is the maximum wherever it occurs; 0.0 is above -0.0.
-    """
-    return _Extreme(x, "max")
-
-
-def mean(x: str) -> Aggregate:
-    """The mean of a column: a double, or of decimals of scale s a decimal(38, s + 4), rounded half up.
-
-    Integers are summed as doubles, as Spark's `avg` does, so they cannot overflow.
-    """
-    return _Mean(x)
-
-
-def variance(x: str) -> Aggregate:
-    """The sample variance of a column, a double; null for fewer than two values, like Spark's `var_samp`.
-
-    Merged by the squared distances to the means, after Chan, Golub and LeVeque (1979), so that a large
-    mean does not swallow a small variance.
-    """
-    return _Variance(x)
-
-
-def first(x: str, by: str = "time") -> Aggregate:
-    """The value of `x` in the record with the smallest `by`, which may be null, like Spark's `min_by`.
-
-    Records without `by` are ignored. Of several records with that `by` the smallest value is taken (and
-    null only if there is no other), so the order in which records arrive does not matter.
-    """
-    return _Edge(x, by, False)
-
-
-def last(x: str, by: str = "time") -> Aggregate:
-    """The value of `x` in the record with the largest `by`, which may be null, like Spark's `max_by`.
-
-    Records without `by` are ignored. Of several records with that `by` the largest value is taken (and
-    null only if there is no other), so the order in which records arrive does not matter.
-    """
-    return _Edge(x, by, True)
+if TYPE_CHECKING:
+    from pyspark.sql import Column
 
 
 def _number_type(schema: pa.Schema, column: str, what: str) -> pa.DataType:
@@ -92,8 +30,14 @@ def _number_type(schema: pa.Schema, column: str, what: str) -> pa.DataType:
 
 
 @dataclass(frozen=True)
-class _Count(Aggregate):
-    kernels = ("sum",)
+class Count(Aggregate):
+    """The number of records, or with a column the number of its values that are not null."""
+
+    column: str | None = None
+    name: ClassVar[str] = "count"
+    spark_function: ClassVar[str | None] = "count"
+    needs_column: ClassVar[bool] = False
+    kernels: ClassVar[tuple[Kernel, ...]] = ("sum",)
 
     def state(self, schema: pa.Schema) -> list[pa.Field]:
         for name in self.inputs:
@@ -112,10 +56,24 @@ class _Count(Aggregate):
     def final(self, states: Sequence[pa.Array]) -> pa.Array:
         return states[0]
 
+    def batch_column(self) -> Column:
+        """The number of rows, or of values that are not null."""
+        from pyspark.sql import functions as F
+
+        return F.count(F.lit(1)) if self.column is None else super().batch_column()
+
 
 @dataclass(frozen=True)
-class _Sum(Aggregate):
-    kernels = ("sum",)
+class Sum(Aggregate):
+    """The sum of a column: int64 of integers, double of floats, decimal(38, s) of decimals of scale s.
+
+    A sum that does not fit raises an ArithmeticError that names the column, also where only a partial
+    sum does not fit and later records would have brought it back.
+    """
+
+    name: ClassVar[str] = "sum"
+    spark_function: ClassVar[str | None] = "sum"
+    kernels: ClassVar[tuple[Kernel, ...]] = ("sum",)
 
     def state(self, schema: pa.Schema) -> list[pa.Field]:
         return [pa.field("sum", self.result(schema))]
@@ -136,18 +94,12 @@ class _Sum(Aggregate):
 
 @dataclass(frozen=True)
 class _Extreme(Aggregate):
-    kernel: Kernel
-
-    @property
-    def kernels(self) -> tuple[Kernel, ...]:
-        return (self.kernel,)
-
     def state(self, schema: pa.Schema) -> list[pa.Field]:
-        return [pa.field(self.kernel, self.result(schema))]
+        return [pa.field(self.name, self.result(schema))]
 
     def result(self, schema: pa.Schema) -> pa.DataType:
         assert self.column is not None
-        return ordered_type(schema, self.column, self.kernel)
+        return ordered_type(schema, self.column, self.name)
 
     def unit(self, rows: pa.Table) -> list[pa.Array]:
         return [self.values(rows, self.result(rows.schema))]
@@ -157,8 +109,39 @@ class _Extreme(Aggregate):
 
 
 @dataclass(frozen=True)
-class _Mean(Aggregate):
-    kernels = ("sum", "sum")
+class Min(_Extreme):
+    """The smallest value of a column of numbers, strings, binaries, dates, timestamps or booleans.
+
+    NaN is larger than any number, so it is the minimum only where all values are NaN; -0.0 is below 0.0.
+    """
+
+    name: ClassVar[str] = "min"
+    spark_function: ClassVar[str | None] = "min"
+    kernels: ClassVar[tuple[Kernel, ...]] = ("min",)
+
+
+@dataclass(frozen=True)
+class Max(_Extreme):
+    """The largest value of a column of numbers, strings, binaries, dates, timestamps or booleans.
+
+    NaN is larger than any number, so it is the maximum wherever it occurs; 0.0 is above -0.0.
+    """
+
+    name: ClassVar[str] = "max"
+    spark_function: ClassVar[str | None] = "max"
+    kernels: ClassVar[tuple[Kernel, ...]] = ("max",)
+
+
+@dataclass(frozen=True)
+class Mean(Aggregate):
+    """The mean of a column: a double, or of decimals of scale s a decimal(38, s + 4), rounded half up.
+
+    Integers are summed as doubles, as Spark's `avg` does, so they cannot overflow.
+    """
+
+    name: ClassVar[str] = "mean"
+    spark_function: ClassVar[str | None] = "mean"
+    kernels: ClassVar[tuple[Kernel, ...]] = ("sum", "sum")
 
     def state(self, schema: pa.Schema) -> list[pa.Field]:
         assert self.column is not None
@@ -200,7 +183,16 @@ def _mean_type(total: pa.DataType) -> pa.DataType:
 
 
 @dataclass(frozen=True)
-class _Variance(Aggregate):
+class Variance(Aggregate):
+    """The sample variance of a column, a double; null for fewer than two values, like Spark's `var_samp`.
+
+    Merged by the squared distances to the means, after Chan, Golub and LeVeque (1979), so that a large
+    mean does not swallow a small variance.
+    """
+
+    name: ClassVar[str] = "variance"
+    spark_function: ClassVar[str | None] = "var_samp"
+
     def state(self, schema: pa.Schema) -> list[pa.Field]:
         assert self.column is not None
         _number_type(schema, self.column, "variance")
@@ -240,8 +232,8 @@ def _added(ids: Index, numbers: NDArray[Any], groups: int, dtype: type = np.floa
 
 @dataclass(frozen=True)
 class _Edge(Aggregate):
-    by: str
-    last: bool
+    by: str = "time"
+    takes_largest: ClassVar[bool]
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -250,13 +242,13 @@ class _Edge(Aggregate):
 
     def state(self, schema: pa.Schema) -> list[pa.Field]:
         return [
-            pa.field("by", ordered_type(schema, self.by, f"{self._what} by the order")),
+            pa.field("by", ordered_type(schema, self.by, f"{self.name} by the order")),
             pa.field("value", self.result(schema)),
         ]
 
     def result(self, schema: pa.Schema) -> pa.DataType:
         assert self.column is not None
-        return ordered_type(schema, self.column, self._what)
+        return ordered_type(schema, self.column, self.name)
 
     def unit(self, rows: pa.Table) -> list[pa.Array]:
         by, value = self.state(rows.schema)
@@ -264,12 +256,34 @@ class _Edge(Aggregate):
 
     def merge(self, states: Sequence[pa.Array], ids: Index, groups: int) -> list[pa.Array]:
         by, values = states
-        rows = winners(by, values, ids, groups, last=self.last)
+        rows = winners(by, values, ids, groups, last=self.takes_largest)
         return [by.take(rows), values.take(rows)]
 
     def final(self, states: Sequence[pa.Array]) -> pa.Array:
         return states[1]
 
-    @property
-    def _what(self) -> str:
-        return "last" if self.last else "first"
+
+@dataclass(frozen=True)
+class First(_Edge):
+    """The value of `column` in the record with the smallest `by`, which may be null, like Spark's `min_by`.
+
+    Records without `by` are ignored. Of several records with that `by` the smallest value is taken (and
+    null only if there is no other), so the order in which records arrive does not matter.
+    """
+
+    name: ClassVar[str] = "first"
+    spark_function: ClassVar[str | None] = "min_by"
+    takes_largest = False
+
+
+@dataclass(frozen=True)
+class Last(_Edge):
+    """The value of `column` in the record with the largest `by`, which may be null, like Spark's `max_by`.
+
+    Records without `by` are ignored. Of several records with that `by` the largest value is taken (and
+    null only if there is no other), so the order in which records arrive does not matter.
+    """
+
+    name: ClassVar[str] = "last"
+    spark_function: ClassVar[str | None] = "max_by"
+    takes_largest = True

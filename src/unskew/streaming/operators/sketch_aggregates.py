@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -15,12 +15,21 @@ from unskew.core.sketches.batch import numbered
 from unskew.streaming.operators.aggregation import Aggregate, checked_type, ordered_type
 from unskew.streaming.operators.group_columns import Index, canonical_nan, lists, ordinals, places, valid
 
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
 CANDIDATES = 8
 """Counters that `top_k` keeps for each value it returns: a count is then off by an eighth of n/k at most,
 and the k values returned cannot all have counts above n/k."""
 
 
-def approx_distinct(x: str, k: int = 256) -> Aggregate:
+def _check_k(k: Any, least: int) -> None:
+    if not isinstance(k, int) or isinstance(k, bool) or k < least:
+        raise ValueError(f"k is a whole number of at least {least}, not {k!r}")
+
+
+@dataclass(frozen=True)
+class ApproxDistinct(Aggregate):
     """About how many distinct values a column has, of those that are not null.
 
     Exact up to `k` distinct values (but for 64-bit hashes that coincide); beyond that the relative error
@@ -33,37 +42,13 @@ def approx_distinct(x: str, k: int = 256) -> Aggregate:
 
     State: 8 bytes for each distinct value, at most 8(k + 1) a key. `k` is at least 2.
     """
-    _check_k(k, 2)
-    return _Distinct(x, k)
 
+    k: int = 256
+    name: ClassVar[str] = "approx_distinct"
 
-def top_k(x: str, k: int = 10) -> Aggregate:
-    """The k most frequent values of a column, as a list of (value, count), the most frequent first.
-
-    Exact while a key has at most 8k distinct values. Beyond that, with n values in all (nulls do not
-    count), a count is never too high and too low by at most n/(8k + 1); and a value is sure to be returned
-    if its true count exceeds that of the true (k + 1)-st by more than that. Which other values are returned, and
-    the counts within these bounds, then depend on how the records were split. Values with equal counts
-    come in ascending order.
-
-    How: 8k counters a key. When there are more after a merge, the (8k + 1)-st largest count is taken off
-    all of them and those above zero stay. Misra and Gries, 1982; that it can be merged so is shown by
-    Agarwal et al., "Mergeable summaries", PODS 2012.
-
-    State: at most 8k values and counts a key.
-    """
-    _check_k(k, 1)
-    return _TopK(x, k)
-
-
-def _check_k(k: Any, least: int) -> None:
-    if not isinstance(k, int) or isinstance(k, bool) or k < least:
-        raise ValueError(f"k is a whole number of at least {least}, not {k!r}")
-
-
-@dataclass(frozen=True)
-class _Distinct(Aggregate):
-    k: int
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_k(self.k, 2)
 
     def state(self, schema: pa.Schema) -> list[pa.Field]:
         self._type(schema)
@@ -104,12 +89,40 @@ class _Distinct(Aggregate):
         remedy = (
             "cast the column to a number, string, binary, date, timestamp or boolean, or a struct of these"
         )
-        return checked_type(schema, self.column, "approx_distinct", lambda t: t != pa.null(), remedy)
+        return checked_type(schema, self.column, self.name, lambda t: t != pa.null(), remedy)
+
+    def batch_column(self) -> Column:
+        """Spark's own sketch with the same relative error."""
+        from pyspark.sql import functions as F
+
+        from unskew.spark.keys import column
+
+        return F.approx_count_distinct(column(str(self.column)), self.k**-0.5)
 
 
 @dataclass(frozen=True)
-class _TopK(Aggregate):
-    k: int
+class TopK(Aggregate):
+    """The k most frequent values of a column, as a list of (value, count), the most frequent first.
+
+    Exact while a key has at most 8k distinct values. Beyond that, with n values in all (nulls do not
+    count), a count is never too high and too low by at most n/(8k + 1); and a value is sure to be returned
+    if its true count exceeds that of the true (k + 1)-st by more than that. Which other values are returned, and
+    the counts within these bounds, then depend on how the records were split. Values with equal counts
+    come in ascending order.
+
+    How: 8k counters a key. When there are more after a merge, the (8k + 1)-st largest count is taken off
+    all of them and those above zero stay. Misra and Gries, 1982; that it can be merged so is shown by
+    Agarwal et al., "Mergeable summaries", PODS 2012.
+
+    State: at most 8k values and counts a key.
+    """
+
+    k: int = 10
+    name: ClassVar[str] = "top_k"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_k(self.k, 1)
 
     def state(self, schema: pa.Schema) -> list[pa.Field]:
         return [pa.field("counts", self.result(schema))]
@@ -153,7 +166,7 @@ class _TopK(Aggregate):
 
     def _type(self, schema: pa.Schema) -> pa.DataType:
         assert self.column is not None
-        return ordered_type(schema, self.column, "top_k")
+        return ordered_type(schema, self.column, self.name)
 
 
 def _pair(t: pa.DataType) -> list[pa.Field]:

@@ -28,7 +28,7 @@ _WHOLE = {
 
 
 class UpdateError(RuntimeError):
-    """The user's function failed or gave back something else than was agreed; names the key where it can."""
+    """The user's function failed, or returned something else than its contract says; names the key where it can."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,10 @@ class UpdateOperator:
         fields += [pa.field(f"in.{f.name}", f.type) for f in self.records]
         return pa.schema([*fields, pa.field(TIME, pa.int64()), pa.field(RECORDS, pa.int64())])
 
+    def describe(self) -> dict[str, Any]:
+        """What a checkpoint must know of it; the function itself may change between runs."""
+        return {"kind": "update", **self.layout.describe()}
+
     def pack(self, rows: pa.Table) -> pa.Table:
         """The records as they are."""
         ones = pa.array(np.ones(len(rows), np.int64))
@@ -67,7 +71,7 @@ class UpdateOperator:
         return pa.table([*columns, pa.array(times), ones], schema=self.payload)
 
     def step(self, payload: pa.Table, state: SlotState, clock: Clock) -> tuple[pa.Table, int]:
-        """Call the function, keep the states it gives back, put out what it puts out."""
+        """Call the function, keep the states it returns, emit what it emits."""
         outs = [self._expire(state, clock)]  # before its next record, which begins anew
         if len(payload):
             outs.append(self._handle(payload, state, clock))
@@ -85,13 +89,13 @@ class UpdateOperator:
     def _handle(self, payload: pa.Table, state: SlotState, clock: Clock) -> pa.Table:
         keys = [one_piece(payload[f"key.{i}"]) for i in range(len(self.key))]
         groups, firsts = groups_of(payload[HASH].to_numpy(), keys)
-        first = payload.select([HASH, *self.layout.identity]).take(pa.array(firsts))
+        first = payload.select([HASH, *self.layout.key_columns]).take(pa.array(firsts))
         asked = self.layout.rows({n: first[n] for n in first.column_names}, len(firsts))
         before, owners = state.look_up(asked)
         place = np.full(len(firsts), -1, np.int64)
         place[owners] = np.arange(len(before))
         known = before.select(self.layout.values).take(pa.array(place, mask=place < 0))
-        columns = {n: asked[n] for n in [HASH, *self.layout.identity]}
+        columns = {n: asked[n] for n in [HASH, *self.layout.key_columns]}
         values = dict(zip(known.column_names, known.columns, strict=True))
         states = self.layout.rows({**columns, **values}, len(firsts))
         rows = _frame(
@@ -112,7 +116,7 @@ class UpdateOperator:
         return out
 
     def _called(self, rows: pd.DataFrame, known: pa.Table) -> tuple[pa.Table, pa.Table, Index]:
-        """What the function puts out, the states it gives back, and which of the keys these belong to."""
+        """What the function emits, the states it returns, and which of the keys these belong to."""
         states = self._states(known)
         try:
             result = self.fn(rows, states.copy())
@@ -131,7 +135,7 @@ class UpdateOperator:
         self, rows: pd.DataFrame, known: pa.Table, seen: np.ndarray[Any, Any]
     ) -> tuple[pa.Table, pa.Table, Index]:
         """The same, key by key; `seen` says which keys have a state."""
-        keys = list(zip(*(known[name].to_pylist() for name in self.layout.identity), strict=True))
+        keys = list(zip(*(known[name].to_pylist() for name in self.layout.key_columns), strict=True))
         before = known.select(self.layout.values).rename_columns(self.state.names).to_pylist()
         outs, new, kept = [], [], []
         order = np.argsort(rows.index.to_numpy(), kind="stable")
@@ -171,7 +175,7 @@ class UpdateOperator:
         return f"the function failed on key {_shown(key)}"
 
     def _states(self, rows: pa.Table) -> pd.DataFrame:
-        chosen = rows.select([*self.layout.identity, *self.layout.values])
+        chosen = rows.select([*self.layout.key_columns, *self.layout.values])
         named = chosen.rename_columns([*self.key.names, *self.state.names])
         return frame_of(named, _WHOLE.get)
 

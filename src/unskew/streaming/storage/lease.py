@@ -1,4 +1,4 @@
-"""One query a checkpoint: the second is refused before it writes anything."""
+"""One query per checkpoint: a second one is refused before it writes anything."""
 
 from __future__ import annotations
 
@@ -17,50 +17,49 @@ _HELD: dict[str, tuple[str, Any]] = {}  # by address: the token, and the query o
 _GUARD = threading.Lock()
 
 
-class Lock:
-    """Says in the file `lock` of the checkpoint which process runs a query on it.
+class Lease:
+    """Says in the file `lease` of the checkpoint which process runs a query on it.
 
-    Guards against two queries on one checkpoint, in one process, in two on one machine, and on two machines.
-    A process of this machine that is dead holds nothing, so a query that was killed starts again at once. Of
-    another machine nobody here can tell: then the file has to be removed by hand, and the error says so.
+    Guards against two queries on one checkpoint: in one process, in two processes of one machine, on two machines.
+    A dead process of this machine holds nothing, so a query that was killed can be restarted at once. Whether a
+    process of another machine is dead cannot be seen from here: then the file has to be removed by hand, and the
+    error says so.
     """
 
     def __init__(self, checkpoint: str) -> None:
         self._folder = Folder(f"{checkpoint.rstrip('/')}/unskew")
         self._token = uuid.uuid4().hex
 
-    def take(self) -> Lock:
+    def take(self) -> Lease:
         """Hold the checkpoint, or raise a ValueError that says who holds it."""
+        address = self._folder.address
         with _GUARD:
-            held = self.holder()
-            if held is not None:
-                here = held.get("host") == socket.gethostname()
-                who = f"process {held.get('pid')}" + ("" if here else f" on {held.get('host')}")
-                remedy = (
-                    "stop that query first"
-                    if here
-                    else f"stop it, or if it is dead remove {self._folder.address}/lock"
-                )
-                raise ValueError(
-                    f"{self._folder.address}: a query of {who} runs on this checkpoint: {remedy}"
-                )
-            _HELD[self._folder.address] = (self._token, None)
-            about = {
+            holder = self.holder()
+            if holder is not None:
+                raise ValueError(f"{address}: {_conflict(holder, address)}")
+            _HELD[address] = (self._token, None)
+            content = {
                 "host": socket.gethostname(),
                 "pid": os.getpid(),
                 "born": _born(os.getpid()),
                 "token": self._token,
             }
             try:
-                self._folder.write("lock", json.dumps(about).encode())
-                won = json.loads(self._folder.read("lock")).get("token") == self._token
+                is_ours = self._write(json.dumps(content).encode())
             except BaseException:
-                del _HELD[self._folder.address]
+                del _HELD[address]
                 raise
-            if not won:  # another process wrote it at the same moment
-                del _HELD[self._folder.address]
-                raise ValueError(f"{self._folder.address}: another query starts on this checkpoint right now")
+            if not is_ours:  # another process wrote it at the same moment
+                del _HELD[address]
+                raise ValueError(f"{address}: another query is starting on this checkpoint right now")
         return self
+
+    def _write(self, data: bytes) -> bool:
+        """Write the file; False if another process was faster."""
+        if self._folder.find("lease") is None:
+            return self._folder.create("lease", data)
+        self._folder.write("lease", data)  # over the lease of a dead process
+        return self._folder.find("lease") == data
 
     def run(self, query: Any) -> None:
         """Hold it as long as this query is active."""
@@ -72,41 +71,52 @@ class Lock:
         with _GUARD:
             if _HELD.get(self._folder.address, ("",))[0] == self._token:
                 del _HELD[self._folder.address]
-                # a lock whose token nobody holds is nobody's: what ended the query is worth more than this error
+                # a lease whose token nobody holds counts for nothing: do not hide the error that ended the query
                 with contextlib.suppress(OSError):
-                    self._folder.delete("lock")
+                    self._folder.delete("lease")
 
     def holder(self) -> dict[str, Any] | None:
-        """Which process runs a query on the checkpoint (`host`, `pid`), as far as can be told from here, or None."""
-        data = self._folder.find("lock")
+        """Which process runs a query on the checkpoint (`host`, `pid`), as far as can be seen from here, or None."""
+        data = self._folder.find("lease")
         if data is None:
             return None
         try:
-            about = json.loads(data)
+            content = json.loads(data)
         except ValueError:
-            return None  # half a lock is nobody's
-        if not isinstance(about, dict):
+            return None  # half a lease counts for nothing
+        if not isinstance(content, dict):
             return None
-        if about.get("host") != socket.gethostname():
-            return about
-        if about.get("pid") == os.getpid():
+        if content.get("host") != socket.gethostname():
+            return content
+        if content.get("pid") == os.getpid():
             token, query = _HELD.get(self._folder.address, ("", None))
-            ended = query is not None and not query.isActive
-            return about if token == about.get("token") and not ended else None
-        alive = about.get("born") is not None and _born(int(about["pid"])) == about["born"]
-        return about if alive else None
+            has_ended = query is not None and not query.isActive
+            return content if token == content.get("token") and not has_ended else None
+        is_alive = content.get("born") is not None and _born(int(content["pid"])) == content["born"]
+        return content if is_alive else None
+
+
+def _conflict(holder: dict[str, Any], address: str) -> str:
+    if holder.get("host") == socket.gethostname():
+        return f"a query of process {holder.get('pid')} runs on this checkpoint: stop that query first"
+    return (
+        f"a query of process {holder.get('pid')} on {holder.get('host')} runs on this checkpoint: stop it, or if it "
+        f"is dead remove {address}/lease"
+    )
 
 
 def _born(pid: int) -> str | None:
     """When a process of this machine started, as its kernel counts; None if there is no such process."""
     try:
-        about = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        return None if about[0] in "ZX" else about[19]  # dead, though its parent has not asked yet
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return (
+            None if fields[0] in "ZX" else fields[19]
+        )  # a zombie is dead, though its parent has not asked yet
     except (OSError, IndexError):
         pass
     if Path("/proc/self/stat").exists():
         return None
-    try:  # no /proc here: the number alone must do
+    try:  # no /proc on this system: the number alone must do
         os.kill(pid, 0)
     except OSError:
         return None

@@ -1,12 +1,16 @@
-"""What a live operator keeps beside Spark's checkpoint: turns, tables, handoffs, acknowledgements.
+"""What a live operator keeps beside Spark's checkpoint, and the format of its files.
 
-operator              what the operator is: checked when the query starts again
-turns/B               the turn of batch B (first writer wins)
-tables/V, targets/B   routing tables by version; the table to export towards during batch B
-handoffs/B/F-T-A      state that slot F exported to slot T in batch B, in attempt A
-acks/B/S              what slot S says of batch B: its acknowledgement and its loads (last writer wins)
-pairs/B/T             the pairs of keys that task T of batch B saw on their way from the operator before
-journal/I             lines I·100 … I·100+99 of the journal
+operator                  what the operator is: checked when the query starts again
+turns/B                   the turn of batch B (the first writer wins)
+tables/V-D, targets/B-D   routing tables in force, by version; the table to export towards during batch B
+handoffs/B/F-T-A          state that slot F exported to slot T in batch B, in attempt A
+reports/B/S               what slot S reports of batch B: its acknowledgement and its loads (the last writer wins)
+pairs/B/T                 the pairs of keys that task T of batch B saw on their way from the operator before
+journal/I                 lines I·100 … I·100+99 of the journal
+current, wish             the batch under way (Spark Connect), and a number of slots asked for by hand
+
+The format is a contract: a checkpoint of format 1 restarts for ever (`tests/streaming/golden`). D is a digest of the
+content, so two drivers that write one version never overwrite each other's table: the published turn names the one.
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
+import xxhash
 
 from unskew.core import files
 from unskew.core.chains.pairs import PairHistogram
@@ -26,23 +31,26 @@ from unskew.core.migration.protocol import Acknowledgement, Exported, Handoff, T
 from unskew.core.routing import RoutingTable
 from unskew.streaming.storage.folder import Folder, absolute
 
-RETAINED = 100
+FORMAT = 1
+"""The format of every file here. A change that an older reader would misread needs the next number."""
+
+RETAINED_BATCHES = 100
 """Batches whose files are kept, as Spark keeps 100 of its own: a batch that is replayed finds what it needs."""
 
-TIDIED = 10
-"""Batches between two looks for files that are no longer needed: listing folders takes time."""
+TIDY_INTERVAL = 10
+"""Batches between two searches for files that are no longer needed: listing folders takes time."""
 
-LINES = 100
-"""Lines of the journal in a file: writing one again each batch stays cheap, and so does reading all of them."""
+LINES_PER_FILE = 100
+"""Lines of the journal per file: writing a file again each batch stays cheap, and so does reading all of them."""
 
 
 class LedgerError(RuntimeError):
-    """A file of the checkpoint that a running query needs is missing or damaged: it stops, and says which."""
+    """A file of the checkpoint that a running query needs is missing or damaged: the query stops and names it."""
 
 
 @dataclass(frozen=True)
 class Report:
-    """What a slot says of a batch: the acknowledgement, its loads by key, and figures for the journal."""
+    """What a slot reports of a batch: its acknowledgement, its loads by key, and figures for the journal."""
 
     ack: Acknowledgement
     loads: pa.Table
@@ -54,82 +62,88 @@ def operator_of(checkpoint: str, number: int) -> dict[str, Any]:
     first = Ledger(absolute(checkpoint)).operator()
     if first is None:
         raise ValueError(
-            f"{checkpoint} is no checkpoint of unskew.stream: it has no file unskew/operator; "
-            "name the folder that was given to start(checkpoint=…), once that query has started"
+            f"{checkpoint} is not a checkpoint of unskew.stream: it has no file unskew/operator; "
+            "name the folder that was passed to start(checkpoint=…), once that query has started"
         )
-    about = Ledger(absolute(checkpoint), number=number).operator()
-    if about is None:
+    description = Ledger(absolute(checkpoint), number=number).operator()
+    if description is None:
         raise ValueError(
-            f"{checkpoint} has {first.get('operators', 1)} operators, numbered from 0, and no operator {number}"
+            f"{checkpoint} has {first['operators']} operators, numbered from 0, and no operator {number}"
         )
-    return about
+    return description
 
 
 class Ledger:
-    """Reads and writes the files under `<checkpoint>/unskew`; `identity` is drawn when the checkpoint is made.
+    """Reads and writes the files under `<checkpoint>/unskew`.
 
-    `spark` is the checkpoint itself, which is Spark's to write. Of several operators in a row each has a ledger, by
-    its `number`, those after the first in folders inside that of the first. Spark numbers their states from the
-    last one: `state`.
+    `checkpoint_id` is drawn when the checkpoint is created. `spark` is the checkpoint itself, which is Spark's to
+    write. Each of several chained operators has a ledger, by its `number`, those after the first in folders inside
+    that of the first. Spark numbers their states from the last one: `state_number`.
     """
 
-    def __init__(self, checkpoint: str, identity: str = "", number: int = 0, state: int = 0) -> None:
-        inside = f"/then/{number}" if number else ""
-        self.folder = Folder(f"{checkpoint.rstrip('/')}/unskew{inside}")
+    def __init__(
+        self, checkpoint: str, checkpoint_id: str = "", number: int = 0, state_number: int = 0
+    ) -> None:
+        subfolder = f"/then/{number}" if number else ""
+        self.folder = Folder(f"{checkpoint.rstrip('/')}/unskew{subfolder}")
         self.spark = Folder(checkpoint)
-        self.identity = identity
-        self.state = state
+        self.checkpoint_id = checkpoint_id
+        self.state_number = state_number
 
     def operator(self) -> dict[str, Any] | None:
         """What the operator was when the query first started."""
         data = self.folder.find("operator")
-        return None if data is None else self._decoded(data, "operator", "operator")[0]
+        return None if data is None else self._decode(data, "operator", "operator")[0]
 
-    def write_operator(self, about: Mapping[str, Any]) -> None:
+    def write_operator(self, description: Mapping[str, Any]) -> None:
         """Keep what the operator is."""
-        self.folder.write("operator", files.encode("operator", 1, about, {}))
+        self.folder.write("operator", files.encode("operator", FORMAT, description, {}), durable=True)
 
     def turn(self, batch: int) -> Turn:
         """The turn of a batch, or a LedgerError."""
-        found = self.find_turn(batch)
-        if found is None:
+        turn = self.find_turn(batch)
+        if turn is None:
             raise LedgerError(
-                f"{self._name(f'turns/{batch}')} is missing: without it nobody knows where the state is; restore it"
+                f"{self._address(f'turns/{batch}')} is missing: it says which slot has which state; restore it"
             )
-        return found
+        return turn
 
     def find_turn(self, batch: int) -> Turn | None:
         """The turn of a batch if it is published."""
         data = self.folder.find(f"turns/{batch}")
         if data is None:
             return None
-        meta = self._decoded(data, "turn", f"turns/{batch}")[0]
-        table = _table(self.folder.address, self.identity, f"tables/{meta['table']}")
-        target = (
-            None if meta["target"] is None else _table(self.folder.address, self.identity, f"targets/{batch}")
-        )
+        meta = self._decode(data, "turn", f"turns/{batch}")[0]
+        table = self._table(meta["table_file"])
+        target = None if meta["target_file"] is None else self._table(meta["target_file"])
         return Turn.from_meta(meta, table, target)
 
     def publish(self, turn: Turn) -> Turn:
-        """Publish a turn, unless one is published for its batch; returns the one that is in force."""
-        found = self.find_turn(turn.batch)
-        if found is not None:
-            return found
-        name, data = f"tables/{turn.table.version}", turn.table.to_bytes()
-        if self.folder.find(name) != data:  # another one is there if a driver died before it published
-            self.folder.write(name, data)
-        if turn.target is not None:
-            self.folder.write(f"targets/{turn.batch}", turn.target.to_bytes())
-        self.folder.write(f"turns/{turn.batch}", files.encode("turn", 1, turn.to_meta(), {}))
-        return turn
+        """Publish a turn, unless one is published for its batch; returns the one that is in force.
+
+        The tables are on disk before the turn that names them. If another driver publishes the batch at the same
+        moment, one of them wins, and both go on with the winner's turn.
+        """
+        published = self.find_turn(turn.batch)
+        if published is not None:
+            return published
+        names = {
+            "table_file": self._write_table(f"tables/{turn.table.version}", turn.table),
+            "target_file": None
+            if turn.target is None
+            else self._write_table(f"targets/{turn.batch}", turn.target),
+        }
+        data = files.encode("turn", FORMAT, {**turn.to_meta(), **names}, {})
+        return turn if self.folder.create(f"turns/{turn.batch}", data) else self.turn(turn.batch)
 
     def write_handoff(
         self, batch: int, source: int, destination: int, attempt: str, rows: pa.Table
     ) -> Exported:
         """Write the state that leaves a slot for another."""
         name = f"handoffs/{batch}/{source}-{destination}-{attempt}"
-        data = files.encode("handoff", 1, {"source": source, "destination": destination}, {"rows": rows})
-        self.folder.write(name, data)
+        meta = {"source": source, "destination": destination}
+        data = files.encode("handoff", FORMAT, meta, {"rows": rows})
+        self.folder.write(name, data, durable=True)
         return Exported(name, destination, len(rows), len(data))
 
     def read_handoff(self, handoff: Handoff) -> pa.Table:
@@ -138,68 +152,67 @@ class Ledger:
             data = self.folder.read(handoff.file)
         except FileNotFoundError as error:
             raise LedgerError(
-                f"{self._name(handoff.file)} is missing: it holds the state of {handoff.rows} keys on their way "
+                f"{self._address(handoff.file)} is missing: it holds the state of {handoff.rows} keys on their way "
                 f"from slot {handoff.source} to slot {handoff.destination}; restore it"
             ) from error
-        return self._decoded(data, "handoff", handoff.file)[1]["rows"]
+        return self._decode(data, "handoff", handoff.file)[1]["rows"]
 
     def write_report(self, report: Report) -> None:
-        """Keep what a slot says of a batch."""
+        """Keep what a slot reports of a batch."""
         ack = report.ack
         meta = {"ack": asdict(ack), "figures": dict(report.figures)}
-        data = files.encode("acknowledgement", 1, meta, {"loads": report.loads})
-        self.folder.write(f"acks/{ack.batch}/{ack.slot}", data)
+        data = files.encode("report", FORMAT, meta, {"loads": report.loads})
+        self.folder.write(f"reports/{ack.batch}/{ack.slot}", data)
 
     def reports(self, batch: int) -> list[Report]:
-        """What the slots said of a batch, by slot."""
-        found = []
-        for slot in self.folder.names(f"acks/{batch}"):
-            name = f"acks/{batch}/{slot}"
-            meta, tables = self._decoded(self.folder.read(name), "acknowledgement", name)
-            said = meta["ack"]
-            exported = said["exported"]
-            files_ = None if exported is None else tuple(Exported(**e) for e in exported)
-            ack = Acknowledgement(said["slot"], said["batch"], said["applied"], files_)
-            found.append(Report(ack, tables["loads"], meta["figures"]))
-        return sorted(found, key=lambda r: r.ack.slot)
+        """What the slots reported of a batch, by slot."""
+        reports = []
+        for slot in self.folder.names(f"reports/{batch}"):
+            name = f"reports/{batch}/{slot}"
+            meta, tables = self._decode(self.folder.read(name), "report", name)
+            fields = dict(meta["ack"])
+            if fields["exported"] is not None:
+                fields["exported"] = tuple(Exported(**exported) for exported in fields["exported"])
+            reports.append(Report(Acknowledgement(**fields), tables["loads"], meta["figures"]))
+        return sorted(reports, key=lambda report: report.ack.slot)
 
-    def heard(self, batch: int) -> set[int]:
-        """The slots that reported on a batch."""
-        return {int(name) for name in self.folder.names(f"acks/{batch}")}
+    def reported_slots(self, batch: int) -> set[int]:
+        """The slots that have reported on a batch."""
+        return {int(name) for name in self.folder.names(f"reports/{batch}")}
 
-    def stored(self, batch: int, partitions: int) -> bool:
+    def has_stored_state(self, batch: int, partitions: int) -> bool:
         """Whether Spark has stored the state of every partition after a batch."""
         version = str(batch + 1)
         return all(
             any(
                 name.partition(".")[0].partition("_")[0] == version
-                for name in self.spark.names(f"state/{self.state}/{p}")
+                for name in self.spark.names(f"state/{self.state_number}/{partition}")
             )
-            for p in range(partitions)
+            for partition in range(partitions)
         )
 
     def forget_reports(self, batch: int) -> None:
-        """Drop what was said of a batch that is about to run again."""
-        self.folder.delete(f"acks/{batch}")
+        """Drop the reports on a batch that is about to run again."""
+        self.folder.delete(f"reports/{batch}")
         self.forget_pairs(batch)
 
     def write_pairs(self, batch: int, task: int, pairs: PairHistogram) -> None:
-        """Keep the pairs of keys that a task saw."""
+        """Keep the pairs of keys that a task counted."""
         self.folder.write(f"pairs/{batch}/{task}", pairs.to_bytes())
 
     def pairs(self, batch: int) -> list[PairHistogram]:
-        """The pairs of keys that the tasks of a batch saw."""
-        found = []
+        """The pairs of keys that the tasks of a batch counted."""
+        histograms = []
         for task in self.folder.names(f"pairs/{batch}"):
             name = f"pairs/{batch}/{task}"
             try:
-                found.append(PairHistogram.from_bytes(self.folder.read(name), self._name(name)))
+                histograms.append(PairHistogram.from_bytes(self.folder.read(name), self._address(name)))
             except (UnreadableFileError, FileNotFoundError) as error:
                 raise LedgerError(str(error)) from error
-        return found
+        return histograms
 
     def forget_pairs(self, batch: int) -> None:
-        """Drop the pairs of a batch: nobody will count them again."""
+        """Drop the pairs of a batch: they will not be read again."""
         self.folder.delete(f"pairs/{batch}")
 
     def current(self) -> int:
@@ -207,62 +220,66 @@ class Ledger:
         try:
             data = self.folder.read("current")
         except FileNotFoundError as error:
-            raise LedgerError(f"{self._name('current')} is missing: a task cannot tell its batch") from error
-        return int(self._decoded(data, "current", "current")[0]["batch"])
+            raise LedgerError(
+                f"{self._address('current')} is missing: a task cannot know its batch"
+            ) from error
+        return int(self._decode(data, "current", "current")[0]["batch"])
 
     def write_current(self, batch: int) -> None:
         """Write down which batch the callback is at."""
-        self.folder.write("current", files.encode("current", 1, {"batch": batch}, {}))
+        self.folder.write("current", files.encode("current", FORMAT, {"batch": batch}, {}))
 
     def wish(self) -> int | None:
         """The number of slots that somebody asked for by hand."""
         data = self.folder.find("wish")
-        return None if data is None else int(self._decoded(data, "wish", "wish")[0]["slots"])
+        return None if data is None else int(self._decode(data, "wish", "wish")[0]["slots"])
 
     def write_wish(self, slots: int | None) -> None:
         """Ask for a number of slots; None leaves it to the rule again."""
         if slots is None:
             self.folder.delete("wish")
         else:
-            self.folder.write("wish", files.encode("wish", 1, {"slots": slots}, {}))
+            self.folder.write("wish", files.encode("wish", FORMAT, {"slots": slots}, {}), durable=True)
 
     def write_line(self, line: Mapping[str, Any]) -> None:
         """Add a line to the journal, or replace the line of that batch and all after it."""
-        name = f"journal/{line['batch'] // LINES:08d}"
-        kept = [old for old in self._lines(name) if old["batch"] < line["batch"]]
-        text = "".join(json.dumps(one) + "\n" for one in [*kept, dict(line)])
+        name = f"journal/{line['batch'] // LINES_PER_FILE:08d}"
+        earlier = [old for old in self._lines(name) if old["batch"] < line["batch"]]
+        text = "".join(json.dumps(entry) + "\n" for entry in [*earlier, dict(line)])
         self.folder.write(name, text.encode())
 
     def lines(self, since: int = 0) -> list[dict[str, Any]]:
         """The lines of the journal from batch `since` on."""
-        names = [n for n in self.folder.names("journal") if n.isdigit() and int(n) >= since // LINES]
+        names = [n for n in self.folder.names("journal") if n.isdigit() and int(n) >= since // LINES_PER_FILE]
         return [line for n in names for line in self._lines(f"journal/{n}") if line["batch"] >= since]
 
     def tidy(self, turn: Turn) -> None:
         """Delete what no batch that could still be replayed needs.
 
-        Now and then, by what is there: what a crash left behind, or an attempt that did not count, goes as well.
+        It goes by the files that exist, so what a crash or a failed attempt left behind is deleted as well.
         """
-        old = turn.batch - RETAINED
-        if old < 0 or old % TIDIED:
+        last = turn.batch - RETAINED_BATCHES
+        if last < 0 or last % TIDY_INTERVAL:
             return
-        oldest = self.find_turn(old + 1)
+        oldest = self.find_turn(last + 1)
         if oldest is None:
             return
-        waiting = {handoff.file.split("/")[1] for handoff in oldest.pending}
-        for folder, last in (
-            ("turns", old),
-            ("targets", old),
-            ("acks", old),
-            ("handoffs", old),
+        pending = {handoff.file.split("/")[1] for handoff in oldest.pending}
+        for folder, last_number in (
+            ("turns", last),
+            ("targets", last),
+            ("reports", last),
+            ("handoffs", last),
             ("tables", oldest.table.version - 1),
         ):
             for name in self.folder.names(folder):
-                if name.isdigit() and int(name) <= last and not (folder == "handoffs" and name in waiting):
+                number = name.partition("-")[0]
+                needed = folder == "handoffs" and name in pending
+                if number.isdigit() and int(number) <= last_number and not needed:
                     self.folder.delete(f"{folder}/{name}")
 
     def _lines(self, name: str) -> list[dict[str, Any]]:
-        """The lines of one file; a damaged line is left out: the journal is for reading, nothing is decided by it."""
+        """The lines of one file. A damaged line is left out: the journal is for people, and no decision reads it."""
         lines = []
         for text in (self.folder.find(name) or b"").splitlines():
             try:
@@ -273,22 +290,32 @@ class Ledger:
                 lines.append(line)
         return lines
 
-    def _decoded(self, data: bytes, kind: str, name: str) -> tuple[dict[str, Any], dict[str, pa.Table]]:
+    def _write_table(self, stem: str, table: RoutingTable) -> str:
+        data = table.to_bytes()
+        name = f"{stem}-{xxhash.xxh3_64_hexdigest(data)}"
+        if self.folder.find(name) != data:
+            self.folder.write(name, data, durable=True)
+        return name
+
+    def _table(self, name: str) -> RoutingTable:
+        return _read_table(self.folder.address, self.checkpoint_id, name)
+
+    def _decode(self, data: bytes, kind: str, name: str) -> tuple[dict[str, Any], dict[str, pa.Table]]:
         try:
-            return files.decode(data, kind, 1, self._name(name))
+            return files.decode(data, kind, FORMAT, self._address(name))
         except UnreadableFileError as error:
             raise LedgerError(str(error)) from error
 
-    def _name(self, name: str) -> str:
+    def _address(self, name: str) -> str:
         return f"{self.folder.address}/{name}"
 
 
+# The cache's key has the checkpoint's id: a folder may be deleted and used for another checkpoint.
 @lru_cache(maxsize=16)
-def _table(address: str, identity: str, name: str) -> RoutingTable:  # noqa: ARG001 it is part of the cache's key
-    """A published table. `identity` tells checkpoints apart that have the same address, one after the other."""
-    folder = Folder(address)
+def _read_table(address: str, checkpoint_id: str, name: str) -> RoutingTable:  # noqa: ARG001
+    """A published table."""
     try:
-        return RoutingTable.from_bytes(folder.read(name), f"{address}/{name}")
+        return RoutingTable.from_bytes(Folder(address).read(name), f"{address}/{name}")
     except FileNotFoundError as error:
         raise LedgerError(f"{address}/{name} is missing: restore it") from error
     except UnreadableFileError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
@@ -15,6 +15,7 @@ import xxhash
 from unskew.core.hashing import Hashes, buckets_of
 from unskew.core.routing import RoutingTable
 from unskew.streaming.storage.key_groups import Index, Mask, find, groups_of, mixed
+from unskew.streaming.storage.schemas import pack_schema, unpack_schema
 
 ID, HASH, LIVE, WINDOW, DEADLINE = "id", "hash", "live", "window", "deadline"
 
@@ -49,9 +50,23 @@ class Layout:
         return pa.schema(fields)
 
     @property
-    def identity(self) -> list[str]:
-        """The columns that tell rows apart."""
+    def key_columns(self) -> list[str]:
+        """The columns that tell rows apart: the key's, and the window."""
         return [f"key.{i}" for i in range(len(self.key))] + ([WINDOW] if self.windowed else [])
+
+    def describe(self) -> dict[str, Any]:
+        """The layout as a checkpoint holds it."""
+        return {
+            "schemas": {"key": pack_schema(self.key), "state": pack_schema(self.state)},
+            "windowed": self.windowed,
+            "expires": self.expires,
+        }
+
+    @classmethod
+    def restore(cls, description: Mapping[str, Any]) -> Layout:
+        """The layout that `describe` described."""
+        key, state = (unpack_schema(description["schemas"][name]) for name in ("key", "state"))
+        return cls(key, state, description["windowed"], description["expires"])
 
     @property
     def values(self) -> list[str]:
@@ -72,7 +87,7 @@ class Layout:
 
     def keys_of(self, rows: pa.Table) -> list[pa.Array]:
         """The columns that tell rows apart, in one piece each."""
-        return [one_piece(rows[name]) for name in self.identity]
+        return [one_piece(rows[name]) for name in self.key_columns]
 
 
 class Store(Protocol):
@@ -274,7 +289,7 @@ class SlotState:
 
     def _emptied(self, rows: pa.Table) -> pa.Table:
         """Only what tells rows apart: a dead row needs no values."""
-        kept = {ID, HASH, LIVE, *self.layout.identity}
+        kept = {ID, HASH, LIVE, *self.layout.key_columns}
         columns = {n: rows[n] if n in kept else pa.nulls(len(rows), t) for n, t in _types(self.layout.schema)}
         return pa.table(columns, schema=self.layout.schema)
 
@@ -328,7 +343,7 @@ def _newest(ids: Hashes, rows: pa.Table, order: Index, layout: Layout) -> Mask:
     shared[:-1] |= again[1:]
     at = np.flatnonzero(shared)
     if len(at):
-        asked = rows.select([ID, *layout.identity]).take(pa.array(order[at]))
+        asked = rows.select([ID, *layout.key_columns]).take(pa.array(order[at]))
         keep[at[groups_of(ids[at], layout.keys_of(asked))[1]]] = True
     return keep
 

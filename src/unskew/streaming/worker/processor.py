@@ -76,7 +76,7 @@ class SlotProcessor(StatefulProcessor):
         self._wind(clock)
         step = SlotStep(self._ledger, self._operator, self._buckets, _executor())
         attempt = f"{context.stageId()}-{context.attemptNumber()}-{context.taskAttemptId()}"
-        cache = LocalCache(f"{self._ledger.folder.address}#{self._ledger.identity}")
+        cache = LocalCache(f"{self._ledger.folder.address}#{self._ledger.checkpoint_id}")
         if batch % 100 == 0:
             cache.tidy()
         out = step.run(slot, batch, payloads, clock, attempt, self._store, cache)

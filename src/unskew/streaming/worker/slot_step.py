@@ -25,9 +25,9 @@ TRACKED = 512
 class SlotStep:
     """What a slot does when it is called. Needs no Spark: the store and the clock are handed in.
 
-    The order keeps the protocol's invariant: it imports before it handles records, so it has the state of every key
-    it is sent; it exports after, so what leaves is what this batch made of it; it acknowledges last, so whatever is
-    acknowledged is on stable storage.
+    The order keeps the protocol's invariant. It imports before it handles records, so it has the state of every key
+    it is sent. It exports after, so what leaves is what this batch made of it. It acknowledges last, so the handoffs
+    that an acknowledgement names are on disk, flushed (its own state is as durable as Spark's state store makes it).
     """
 
     ledger: Ledger
@@ -45,7 +45,7 @@ class SlotStep:
         store: Store,
         cache: Cache,
     ) -> pa.Table:
-        """Take the payloads of a batch; returns what the operator puts out."""
+        """Take the payloads of a batch; returns the rows that the operator emits."""
         watch = _Watch()
         turn = self.ledger.turn(batch)
         state = SlotState.load(self.operator.layout, self.buckets, store, cache)

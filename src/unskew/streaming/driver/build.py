@@ -1,0 +1,101 @@
+"""Step 3 of starting a query: its operators as a DataFrame, and what runs after each of its batches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from unskew.spark.keys import column
+from unskew.streaming.driver.callback import Callback
+from unskew.streaming.driver.checkpoint import Checkpoint
+from unskew.streaming.driver.controller import Controller
+from unskew.streaming.driver.operation import Operation
+from unskew.streaming.driver.resolve import Resolved
+from unskew.streaming.storage.ledger import Ledger
+from unskew.streaming.storage.slot_state import WINDOW
+from unskew.streaming.worker.packing import SPARK_PACKED, Packer
+from unskew.streaming.worker.processor import SlotProcessor, flat
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+
+@dataclass(frozen=True)
+class Query:
+    """What Spark is to run: the rows that the last operator emits, and the callback of every batch."""
+
+    rows: DataFrame
+    callback: Callback
+    output_mode: str
+    controllers: Sequence[Controller]
+
+
+def build(resolved: Resolved, checkpoint: Checkpoint) -> Query:
+    """The operators one after the other, each with its ledger."""
+    operations, is_chain = resolved.operations, len(resolved.operations) > 1
+    output_mode = "append" if is_chain else "update"
+    steering = replace(resolved.steering, max_slots=checkpoint.max_slots)
+    rows, controllers = operations[0].input, []
+    for number, operation in enumerate(operations):
+        ledger = checkpoint.ledgers[number]
+        upstream = operations[number - 1] if number and resolved.joint is not None else None
+        rows = _emitted_rows(
+            operation, rows, ledger, resolved.buckets, checkpoint.max_slots, output_mode, upstream
+        )
+        keys = operation.keys
+        controllers.append(Controller(ledger, keys.names, keys.type, resolved.buckets, steering))
+    callback = Callback(controllers, resolved.sink, resolved.persist, resolved.joint)
+    return Query(rows, callback, output_mode, controllers)
+
+
+def _emitted_rows(
+    operation: Operation,
+    events: DataFrame,
+    ledger: Ledger,
+    buckets: int,
+    max_slots: int,
+    output_mode: str,
+    upstream: Operation | None,
+) -> DataFrame:
+    """Records → payloads → slots → the rows that the operator emits.
+
+    With `upstream` the pairs of a record's key there and here are counted on the way.
+    """
+    operator, schema = operation.operator, from_arrow_schema(operation.operator.output)
+    if operation.watermark is not None:
+        assert operation.time is not None
+        events = events.withWatermark(operation.time, operation.watermark)
+    columns: list[Column] = [
+        operation.keys.hash(),
+        *operation.keys.columns(),
+        *(column(name) for name in operation.records.names),
+    ]
+    key_hash_before = None if upstream is None else operation.key_hash_before(upstream)
+    if key_hash_before is not None:
+        columns.append(key_hash_before)
+    packer = Packer(ledger, operator, _packed_records(operation), max_slots, key_hash_before is not None)
+    # plain names: mapInArrow reads a dot in a column's name as a field of a struct; the packer knows the order
+    numbered = [expression.alias(f"c{i}") for i, expression in enumerate(columns)]
+    packed = events.select(*numbered).mapInArrow(packer, SPARK_PACKED)
+    travelling = from_arrow_schema(flat(operator.output))
+    emitted = packed.groupBy(F.col("label")).transformWithStateInPandas(
+        SlotProcessor(ledger, operator, buckets, max_slots, operation.time_mode),
+        outputStructType=travelling,
+        outputMode=output_mode.capitalize(),
+        timeMode=operation.time_mode,
+    )
+    if len(travelling) == len(schema):
+        return emitted
+    window = F.struct(column("window.start").alias("start"), column("window.end").alias("end"))
+    return emitted.select(*(window.alias(name) if name == WINDOW else column(name) for name in schema.names))
+
+
+def _packed_records(operation: Operation) -> pa.Schema:
+    """The columns of records as the packer gets them: the hash, the key, then what the operator reads."""
+    keys = (pa.field(f"key.{i}", f.type) for i, f in enumerate(operation.operator.layout.key))
+    return pa.schema([pa.field("hash", pa.int64()), *keys, *operation.records])

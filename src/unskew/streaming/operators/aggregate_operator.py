@@ -1,0 +1,210 @@
+"""Aggregates per key, or per key and event-time window."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from unskew.streaming.operators.aggregates import AGGREGATES
+from unskew.streaming.operators.aggregation import Aggregate, Aggregation
+from unskew.streaming.operators.operator import MOMENT, RECORDS, TIME, Clock, Expiry, Window
+from unskew.streaming.storage.key_groups import Index, groups_of
+from unskew.streaming.storage.schemas import pack_schema, unpack_schema
+from unskew.streaming.storage.slot_state import DEADLINE, HASH, WINDOW, Layout, SlotState, one_piece
+
+
+@dataclass(frozen=True)
+class AggregateOperator:
+    """Keeps aggregates per key, or per key and window.
+
+    Without a window, and with one while `emit` is "changed", every key (and window) that a batch touched is
+    emitted with its new values. With `emit` "closed" each window is emitted once, when the watermark passes
+    its end, and dropped.
+    """
+
+    key: pa.Schema
+    aggregation: Aggregation
+    window: Window | None = None
+    time: str | None = None
+    emit: str = "changed"
+    expiry: Expiry | None = None
+    moment: pa.DataType = MOMENT
+
+    @cached_property
+    def layout(self) -> Layout:
+        """The columns of its state."""
+        expires = self.expiry is not None or self.window is not None
+        return Layout(self.key, self.aggregation.state_schema, self.window is not None, expires)
+
+    @cached_property
+    def payload(self) -> pa.Schema:
+        """The columns that travel to the slots."""
+        fields = [pa.field(HASH, pa.int64())]
+        fields += [pa.field(f"key.{i}", f.type) for i, f in enumerate(self.key)]
+        if self.window:
+            fields.append(pa.field(WINDOW, pa.int64()))
+        fields += [pa.field(f"state.{f.name}", f.type) for f in self.aggregation.state_schema]
+        return pa.schema([*fields, pa.field(TIME, pa.int64()), pa.field(RECORDS, pa.int64())])
+
+    @cached_property
+    def output(self) -> pa.Schema:
+        """The columns it emits."""
+        window = (
+            [pa.field(WINDOW, pa.struct([("start", self.moment), ("end", self.moment)]))]
+            if self.window
+            else []
+        )
+        return pa.schema([*self.key, *window, *self.aggregation.output_schema])
+
+    def describe(self) -> dict[str, Any]:
+        """What a checkpoint must know of it."""
+        return {
+            "kind": "aggregate",
+            **self.layout.describe(),
+            "aggregates": {
+                name: {"aggregate": aggregate.name, **asdict(aggregate)}
+                for name, aggregate in self.aggregation.aggregates.items()
+            },
+            "records": pack_schema(self.aggregation.schema),
+            "window": None if self.window is None else asdict(self.window),
+        }
+
+    @classmethod
+    def restore(cls, description: Mapping[str, Any]) -> AggregateOperator:
+        """The operator that `describe` described, as far as its state goes."""
+        layout = Layout.restore(description)
+        aggregates = {name: _restore_aggregate(entry) for name, entry in description["aggregates"].items()}
+        window = None if description["window"] is None else Window(**description["window"])
+        return cls(layout.key, Aggregation(aggregates, unpack_schema(description["records"])), window)
+
+    def pack(self, rows: pa.Table) -> pa.Table:
+        """Partial aggregates, one row per key (and window)."""
+        if self.window:
+            rows = self._windowed(rows)
+        groups, firsts = self._groups(rows)
+        states = self.aggregation.partial(rows, groups, len(firsts))
+        records = np.bincount(groups, minlength=len(firsts)).astype(np.int64)
+        return self._payload(rows, groups, firsts, states, records)
+
+    def step(self, payload: pa.Table, state: SlotState, clock: Clock) -> tuple[pa.Table, int]:
+        """Merge the partial aggregates into the state."""
+        late = 0
+        if self.window and clock.watermark >= 0:
+            ends = (payload[WINDOW].to_numpy() + self.window.size) // 1000
+            in_time = ends > clock.watermark
+            late = int(payload[RECORDS].to_numpy()[~in_time].sum())
+            payload = payload if in_time.all() else payload.filter(pa.array(in_time))
+        if self.expiry is not None:
+            self.expiry.take(state, clock)  # before its next record, which begins anew
+        changed = self._merged(payload, state, clock)
+        due = self.layout.schema.empty_table()
+        if self.expiry is not None:
+            self.expiry.take(state, clock)
+        elif self.window and clock.watermark >= 0:
+            due = state.due(clock.watermark)
+            state.remove(due)
+        return self.output_rows(due if self.window and self.emit == "closed" else changed), late
+
+    def _merged(self, payload: pa.Table, state: SlotState, clock: Clock) -> pa.Table:
+        if not len(payload):
+            return self.layout.schema.empty_table()
+        groups, firsts = self._groups(payload)
+        one_each = len(firsts) == len(payload)
+        states = payload.select(self.layout.values)
+        arrived = payload if one_each else payload.take(pa.array(firsts))
+        if not one_each:
+            states = self._renamed(self.aggregation.merge(self._bare(states), groups, len(firsts)))
+        key_columns = {name: arrived[name] for name in [HASH, *self.layout.key_columns]}
+        rows = self.layout.rows({**key_columns, **_columns(states)}, len(arrived))
+        before, owners = state.look_up(rows)
+        if len(before):
+            both = pa.concat_tables([self._bare(before.select(self.layout.values)), self._bare(states)])
+            owner = np.concatenate([owners, np.arange(len(arrived))])
+            states = self._renamed(self.aggregation.merge(both, owner, len(arrived)))
+        columns = {**key_columns, **_columns(states)}
+        if self.layout.expires:
+            columns[DEADLINE] = pa.array(self._deadlines(arrived, payload, groups, before, owners, clock))
+        rows = self.layout.rows(columns, len(arrived))
+        state.update(rows, before)
+        return rows
+
+    def _deadlines(
+        self,
+        arrived: pa.Table,
+        payload: pa.Table,
+        groups: Index,
+        before: pa.Table,
+        owners: Index,
+        clock: Clock,
+    ) -> NDArray[np.int64]:
+        if self.window:
+            ends: NDArray[np.int64] = (arrived[WINDOW].to_numpy() + self.window.size) // 1000
+            return ends
+        assert self.expiry is not None
+        return self.expiry.deadlines(payload, groups, len(arrived), before, owners, clock)
+
+    def output_rows(self, rows: pa.Table) -> pa.Table:
+        """State rows as the user sees them."""
+        columns = [one_piece(rows[f"key.{i}"]) for i in range(len(self.key))]
+        if self.window:
+            starts = rows[WINDOW].to_numpy()
+            moments = [pa.array(m, self.moment) for m in (starts, starts + self.window.size)]
+            columns.append(pa.StructArray.from_arrays(moments, ["start", "end"]))
+        columns += self.aggregation.final(self._bare(rows.select(self.layout.values))).columns
+        return pa.table(columns, schema=self.output)
+
+    def _windowed(self, rows: pa.Table) -> pa.Table:
+        assert self.window is not None
+        assert self.time is not None
+        moments = rows[self.time].cast(pa.int64())
+        if moments.null_count:
+            rows, moments = rows.filter(moments.is_valid()), moments.drop_null()
+        at, starts = self.window.assign(moments.to_numpy())
+        return rows.take(pa.array(at)).append_column(WINDOW, pa.array(starts))
+
+    def _payload(
+        self,
+        rows: pa.Table,
+        groups: Index,
+        firsts: Index,
+        states: pa.Table,
+        records: NDArray[np.int64],
+    ) -> pa.Table:
+        latest = np.zeros(len(firsts), np.int64)
+        if self.expiry is not None and self.expiry.by_event_time:
+            latest[:] = np.iinfo(np.int64).min
+            np.maximum.at(latest, groups, self.expiry.times(rows, self.time))
+        first = rows.select([HASH, *self.layout.key_columns]).take(pa.array(firsts))
+        columns = {name: one_piece(first[name]) for name in first.column_names}
+        columns |= _columns(self._renamed(states))
+        columns |= {TIME: pa.array(latest), RECORDS: pa.array(records)}
+        return pa.table([columns[f.name] for f in self.payload], schema=self.payload)
+
+    def _groups(self, rows: pa.Table) -> tuple[Index, Index]:
+        return groups_of(self.layout.ids(rows), self.layout.keys_of(rows))
+
+    def _bare(self, states: pa.Table) -> pa.Table:
+        return states.rename_columns(self.aggregation.state_schema.names)
+
+    def _renamed(self, states: pa.Table) -> pa.Table:
+        return states.rename_columns(self.layout.values)
+
+
+def _columns(table: pa.Table) -> dict[str, pa.ChunkedArray]:
+    return dict(zip(table.column_names, table.columns, strict=True))
+
+
+def _restore_aggregate(description: Mapping[str, Any]) -> Aggregate:
+    options = dict(description)
+    name = options.pop("aggregate")
+    if name not in AGGREGATES:
+        raise ValueError(
+            f"this unskew does not have the aggregate {name!r} that the checkpoint names: upgrade unskew"
+        )
+    return AGGREGATES[name](**options)
