@@ -20,10 +20,10 @@ from unskew.core.chains.locality import check_options
 from unskew.core.chains.metis import pymetis_module
 from unskew.core.chains.plan import ChainPlan
 from unskew.core.hashing import HASH_NAME
+from unskew.core.migration.budget import Budget
 from unskew.core.migration.policy import Policy
 from unskew.core.migration.protocol import first_turn
 from unskew.core.migration.scaling import Scaling
-from unskew.core.migration.transition import Budget
 from unskew.core.plan import Plan as CorePlan
 from unskew.core.plan import check_name, options_of
 from unskew.core.planners import NAMES, SPLITTING
