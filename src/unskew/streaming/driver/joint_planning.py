@@ -10,9 +10,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from unskew.core.chains.chain import Chain, expected_locality
-from unskew.core.chains.locality import plan_chain
+from unskew.core.chains.locality import plan_chain_tables
 from unskew.core.chains.pairs import PairHistogram
+from unskew.core.chains.tables import ChainTables, expected_locality
 from unskew.core.history import merge_all
 from unskew.core.loads import imbalance, slot_loads
 from unskew.core.migration.policy import Decision
@@ -32,7 +32,7 @@ UNEVEN = 1.05
 
 @dataclass
 class Together:
-    """Thinks the tables over every few batches; `options` are those of `plan_chain`.
+    """Thinks the tables over every few batches; `options` are those of `plan_chain_tables`.
 
     Where the slots run is what they report: Spark keeps a slot on the executor that has its state. Tables fit also what
     is chance in the pairs they are planned with, so they are judged by those of the last batch, which they are not:
@@ -83,8 +83,10 @@ class Together:
     ) -> list[Wanted]:
         histograms = [merge_all(h for _, h, _ in c.recent) for c in controllers]
 
-        def planned(pairs: Sequence[PairHistogram]) -> Chain:
-            return plan_chain(histograms, pairs, servers, previous=tables, placed=placed, **self.options)
+        def planned(pairs: Sequence[PairHistogram]) -> ChainTables:
+            return plan_chain_tables(
+                histograms, pairs, servers, previous=tables, server_of_slot=placed, **self.options
+            )
 
         chain = planned(self.pairs)
         gain = expected_locality(chain.tables, fresh, servers, placed) - now
@@ -142,7 +144,7 @@ def _counted(ledgers: Sequence[Ledger], batch: int) -> list[PairHistogram]:
     return found if len(found) == len(ledgers) else []
 
 
-def _going(chain: Chain, tables: Sequence[RoutingTable], why: str, now: float) -> list[Wanted]:
+def _going(chain: ChainTables, tables: Sequence[RoutingTable], why: str, now: float) -> list[Wanted]:
     told = f"{why}; {chain.moved:.1%} of the state moves"
     changed = [not new.same_routes(old) for new, old in zip(chain.tables, tables, strict=True)]
     return [
