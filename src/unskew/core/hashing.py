@@ -137,7 +137,7 @@ def _to_arrow(keys: Keys, key_type: pa.DataType | None) -> pa.Array:
     if isinstance(keys, pa.Array):
         return keys
     if isinstance(keys, str | bytes | bytearray):
-        raise ValueError(f"keys is a column of keys, not one key: write [{keys!r}]")
+        raise ValueError(f"keys is a column of keys, not one key: write [{key_repr(keys)}]")
     if hasattr(keys, "columns"):
         raise ValueError("keys is one column, not a frame or table: make its key columns a struct or tuples")
     values = keys if hasattr(keys, "dtype") else list(keys)
@@ -165,7 +165,9 @@ def _composite(rows: Sequence[Any], key_type: pa.DataType | None) -> pa.StructAr
     for row in rows:
         fits = row is None or (isinstance(row, tuple) and len(row) == len(names))
         if not fits and not (isinstance(row, dict) and sorted(row) == sorted(names)):
-            raise ValueError(f"composite keys must all have the columns {', '.join(names)}, unlike {row!r}")
+            raise ValueError(
+                f"composite keys must all have the columns {', '.join(names)}, unlike {key_repr(row)}"
+            )
     columns = []
     for i, (name, column_type) in enumerate(zip(names, types, strict=True)):
         values = [None if row is None else row[name if isinstance(row, dict) else i] for row in rows]

@@ -20,7 +20,7 @@ DEFAULT_BUCKETS = 4096
 """A table of 4096 bucket rows is 16 kB, and gives a job of 200 slots 20 buckets per slot to balance with."""
 
 DEFAULT_CAPACITY = 65_536
-"""Keys tracked one by one: far more than a table will place, and a few MB at most."""
+"""Keys tracked individually: far more than a table will place, and a few MB at most."""
 
 _KIND, _FORMAT = "histogram", 1
 
@@ -81,7 +81,7 @@ class Measures:
 
 @dataclass(frozen=True, eq=False)
 class Histogram:
-    """Measured load over a window: the heaviest keys one by one, all the others by bucket.
+    """Measured load over a window: the heaviest keys individually, all the others by bucket.
 
     The load of a tracked key is not part of its bucket's: `tracked` and `rest` together are everything
     that was measured, so merging and trimming never lose or double a record. Keys are identified by
@@ -137,7 +137,7 @@ class Histogram:
             extra = [key for key in figures if key not in counts] if figures is not None else []
             if extra:
                 raise ValueError(
-                    f"{name} has the key {extra[0]!r}, which is missing from counts: add its count"
+                    f"{name} has the key {key_repr(extra[0])}, which is missing from counts: add its count"
                 )
         return cls.from_arrays(
             list(counts),
@@ -182,7 +182,7 @@ class Histogram:
         array = as_keys(keys, key_type)
         measures = Measures.of(counts, weights, state)
         if len(array) != len(measures):
-            raise ValueError(f"{len(array)} keys but {len(measures)} counts")
+            raise ValueError(f"{len(array)} keys but {len(measures)} counts: pass one count per key")
         hashes, first, group = np.unique(hash_keys(array), return_index=True, return_inverse=True)
         everything = cls(
             array.take(pa.array(first)),
@@ -274,7 +274,10 @@ class Histogram:
                 f"cannot merge a histogram of {other.key_type} keys into one of {self.key_type} keys"
             )
         if self.buckets != other.buckets:
-            raise ValueError(f"cannot merge histograms of {self.buckets} and {other.buckets} buckets")
+            raise ValueError(
+                f"cannot merge histograms of {self.buckets} and {other.buckets} buckets: "
+                "measure both with the same number of buckets"
+            )
         both = np.concatenate([self.hashes, other.hashes])
         hashes, first, group = np.unique(both, return_index=True, return_inverse=True)
         pairs = zip(self.tracked.columns(), other.tracked.columns(), strict=True)

@@ -58,7 +58,8 @@ def check_match(table: RoutingTable, histogram: Histogram) -> None:
     same = table.key_type.equals(histogram.key_type)
     if not same and len(table.hashes) and len(histogram.hashes):
         raise ValueError(
-            f"the table is for {table.key_type} keys and the histogram for {histogram.key_type} keys"
+            f"the table is for {table.key_type} keys and the histogram for {histogram.key_type} keys: "
+            "cast the key column to the table's type before measuring"
         )
 
 
@@ -104,7 +105,10 @@ def migration(old: RoutingTable, new: RoutingTable, histogram: Histogram) -> Mig
     """
     check_match(new, histogram)
     if len(old.buckets) != len(new.buckets):
-        raise ValueError(f"tables of {len(old.buckets)} and {len(new.buckets)} buckets cannot be compared")
+        raise ValueError(
+            f"tables of {len(old.buckets)} and {len(new.buckets)} buckets cannot be compared: "
+            "plan both with the same number of buckets"
+        )
     check_match(old, histogram)
     # with return_index np.unique sorts, which is three times as fast as its hash table
     hashes, _ = np.unique(np.concatenate([histogram.hashes, old.hashes, new.hashes]), return_index=True)

@@ -13,7 +13,7 @@ import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from unskew.core import files
-from unskew.core.hashing import HASH_NAME, Hashes, Keys, as_keys, buckets_of, hash_keys, key_iter
+from unskew.core.hashing import HASH_NAME, Hashes, Keys, as_keys, buckets_of, hash_keys, key_iter, key_repr
 from unskew.core.histogram import DEFAULT_BUCKETS
 
 Slots: TypeAlias = NDArray[np.int32]
@@ -80,10 +80,16 @@ class RoutingTable:
         flat_slots, lengths = _flatten(heavy_slots)
         choices = _checked(flat_slots, slots, "a heavy key")
         if len(lengths) != len(keys) or len(hashes) != len(keys):
-            raise ValueError(f"{len(keys)} heavy keys but {len(hashes)} hashes and {len(lengths)} slots")
+            raise ValueError(
+                f"{len(keys)} heavy keys but {len(hashes)} hashes and {len(lengths)} slots: pass one of each per key"
+            )
         order = np.argsort(hashes, kind="stable")
-        if np.any(np.diff(hashes[order]) == 0):
-            raise ValueError("two heavy rows have the same key hash")
+        repeated = np.flatnonzero(np.diff(hashes[order]) == 0)
+        if len(repeated):
+            key = next(iter(key_iter(keys.take(pa.array(order[repeated[:1]])))))
+            raise ValueError(
+                f"two heavy rows have the same key hash, that of {key_repr(key)}: name each key once"
+            )
         starts = np.concatenate([[0], np.cumsum(lengths)])
         if len(choices) > len(keys):
             choices = np.concatenate([choices[starts[row] : starts[row + 1]] for row in order])
@@ -104,7 +110,7 @@ class RoutingTable:
         return self.slot_of_hashes(hash_keys(keys, self.key_type), choice)
 
     def slot_of_hashes(self, hashes: Hashes, choice: ArrayLike = 0) -> Slots:
-        """The slot of each key, given by its hash."""
+        """The slot of each key, from the hash of the key."""
         slots = self.buckets[buckets_of(hashes, len(self.buckets))]
         at, rows = self._heavy(hashes)
         if len(at):
@@ -155,7 +161,7 @@ class RoutingTable:
         )
 
     def with_version(self, version: int) -> RoutingTable:
-        """The same table under another version."""
+        """The same table with another version."""
         return replace(self, version=version)
 
     def same_routes(self, other: RoutingTable) -> bool:

@@ -110,7 +110,9 @@ class TestTables:
     def test_the_figures_are_those_of_the_tables(self) -> None:
         histograms, pairs = measured(*weeks(1)[0])
         chain = plan_chain_tables(histograms, pairs, 4, 3)
-        assert [each.tolist() for each in chain.server_of_slot] == [[0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3]] * 2
+        assert [servers.tolist() for servers in chain.server_of_slot] == [
+            [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3]
+        ] * 2
         assert chain.hops == pytest.approx(local_shares(chain.tables, pairs, 3))
         for o, (table, histogram) in enumerate(zip(chain.tables, histograms, strict=True)):
             loads = slot_loads(table, histogram)

@@ -35,7 +35,8 @@ def test_only_keys_of_exporters_follow_the_target(
     assert max(result.buckets.max(), result.choices.max(initial=0)) < result.slots
     assert result.version == table.version + (result is not table)
     assert result is table or not result.same_routes(table)
-    if result is not table:  # a row where the target has one, and where a key is not with its bucket
+    if result is not table:
+        # a row where the target has one, and where a key is not with its bucket
         apart = result.slot_of_hashes(ALL) != result.buckets[HOMES]
         assert set(result.hashes) == set(target.hashes) | set(ALL[apart])
         assert result.keys.to_pylist() == [NAMES[ALL.tolist().index(h)] for h in result.hashes]

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from unskew.core.hashing import Hashes, buckets_of
+from unskew.core.hashing import Hashes, buckets_of, key_iter, key_repr
 from unskew.core.histogram import Floats, Histogram, sum_by
 from unskew.core.loads import Measure, check_match, slot_loads
 from unskew.core.routing import RoutingTable, Slots
@@ -171,14 +171,18 @@ def check_pair(table: RoutingTable, target: RoutingTable) -> None:
             "plan with the table's number of buckets"
         )
     if len(table.keys) and len(target.keys) and not table.key_type.equals(target.key_type):
-        raise ValueError(f"the table is for {table.key_type} keys and the target for {target.key_type} keys")
+        raise ValueError(
+            f"the table is for {table.key_type} keys and the target for {target.key_type} keys; "
+            "plan with keys of the table's type"
+        )
 
 
 def check_whole(table: RoutingTable) -> None:
     """Refuse a table that sends one key to several slots."""
     if len(table.choices) != len(table.hashes):
-        key = table.keys[int(np.argmax(table.lengths > 1))].as_py()
+        row = int(np.argmax(table.lengths > 1))
+        key = next(iter(key_iter(table.keys[row : row + 1])))
         raise ValueError(
-            f"the heavy row of {key!r} names several slots, but a key's state cannot be split; "
+            f"the heavy row of {key_repr(key)} names several slots, but a key's state cannot be split; "
             "use a planner that keeps keys whole"
         )
