@@ -27,7 +27,7 @@ from benchmarks.bars import Bar
 from benchmarks.cluster import Cluster
 from benchmarks.sections import save
 from research.correlated import synthetic_pairs
-from unskew.core.chains.chain import expected_locality, hashed_chain
+from unskew.core.chains.tables import expected_locality, hashed_chain
 from unskew.core.histogram import Histogram
 from unskew.core.routing import RoutingTable
 from unskew.spark.chain import Hops

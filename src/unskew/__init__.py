@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 from unskew.core.chains.plan import ChainPlan
 from unskew.core.histogram import Histogram
 from unskew.core.history import History
+from unskew.core.migration.budget import Budget
 from unskew.core.migration.policy import Costs, Decision, Policy
 from unskew.core.migration.scaling import LoadRange, Utilisation
-from unskew.core.migration.transition import Budget
 from unskew.core.planners import NAMES as _PLANNERS
 from unskew.core.routing import RoutingTable
 from unskew.spark.plan import Plan

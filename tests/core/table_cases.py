@@ -1,10 +1,11 @@
-"""Random routing tables and histograms over few keys and buckets, so that everything meets."""
+"""Random routing tables and histograms over few keys and buckets, so that all of them interact."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from hypothesis import strategies as st
 
@@ -53,7 +54,7 @@ def histograms(draw: Draw, *, capacity: int | None = None) -> Histogram:
     """Whole-numbered counts, weights and state of some of the keys, not all of them tracked."""
     number = st.integers(0, 100)
     figures = draw(st.dictionaries(st.sampled_from(NAMES), st.tuples(number, number, number), max_size=12))
-    kept = draw(st.integers(0, 12)) if capacity is None else capacity
+    tracked = draw(st.integers(0, 12)) if capacity is None else capacity
     columns: list[list[float]] = [[float(row[i]) for row in figures.values()] for i in range(3)]
     return Histogram.from_arrays(
         list(figures),
@@ -61,6 +62,13 @@ def histograms(draw: Draw, *, capacity: int | None = None) -> Histogram:
         weights=columns[1],
         state=columns[2],
         buckets=BUCKETS,
-        capacity=kept,
+        capacity=tracked,
         key_type=pa.string(),
     )
+
+
+def entries_moved(table: RoutingTable, goal: RoutingTable) -> int:
+    """The number of entries whose slot differs."""
+    heavy = np.union1d(table.hashes, goal.hashes)
+    keys = table.slot_of_hashes(heavy) != goal.slot_of_hashes(heavy)
+    return int(keys.sum() + (table.buckets != goal.buckets).sum())

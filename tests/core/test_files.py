@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import stat
 from pathlib import Path
 from typing import Any
@@ -117,7 +119,7 @@ def test_any_bytes(data: bytes) -> None:
     ],
     ids=["empty", "newline", "deep list", "deep object", "long number", "utf-16", "parquet", "null"],
 )
-def test_what_is_no_file_of_unskew(data: bytes) -> None:
+def test_what_is_not_a_file_of_unskew(data: bytes) -> None:
     with pytest.raises(UnreadableFileError, match="some/file: not a file of unskew"):
         read(data)
 
@@ -163,8 +165,8 @@ def test_what_is_saved_names_its_file_when_damaged(tmp_path: Path) -> None:
 def test_one_kind_is_not_taken_for_another(tmp_path: Path) -> None:
     saved = saved_objects(tmp_path)
     for thing, _ in saved:
-        for other, path in saved:
-            if type(other) is not type(thing):
+        for stranger, path in saved:
+            if type(stranger) is not type(thing):
                 with pytest.raises(UnreadableFileError, match="is expected"):
                     type(thing).load(path)
 
@@ -208,6 +210,44 @@ class TestWrite:
                 files.write(path, b"new")
         assert path.read_bytes() == b"old"
         assert list(tmp_path.iterdir()) == [path]
+
+    def test_the_data_is_on_disk_before_its_name_and_the_name_before_the_return(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        path, steps = tmp_path / "file", []
+
+        def fsync(handle: int) -> None:
+            is_folder = stat.S_ISDIR(os.fstat(handle).st_mode)
+            steps.append(("folder" if is_folder else "data", path.exists()))
+
+        monkeypatch.setattr(os, "fsync", fsync)
+        files.write(path, b"data")
+        assert steps == [("data", False), ("folder", True)]
+
+    @pytest.mark.parametrize("step", ["open", "fsync"])
+    def test_a_file_system_that_cannot_sync_folders_is_no_error(
+        self, step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        self._fail_for_folders(step, errno.EINVAL, monkeypatch)
+        files.write(tmp_path / "file", b"data")
+        assert (tmp_path / "file").read_bytes() == b"data"
+
+    def test_a_disk_that_fails_while_a_folder_is_synced_is_an_error(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        self._fail_for_folders("fsync", errno.EIO, monkeypatch)
+        with pytest.raises(OSError, match="Input/output"):
+            files.write(tmp_path / "file", b"data")
+
+    def _fail_for_folders(self, step: str, code: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        usual = getattr(os, step)
+
+        def fail(target: Any, *more: Any) -> Any:
+            if stat.S_ISDIR(os.stat(target).st_mode):  # noqa: PTH116 a path or a handle
+                raise OSError(code, os.strerror(code))
+            return usual(target, *more)
+
+        monkeypatch.setattr(os, step, fail)
 
     def test_what_cannot_be_encoded_leaves_the_old_file(self, tmp_path: Path) -> None:
         path = tmp_path / "file"

@@ -1,4 +1,4 @@
-"""The hash of a key against the `xxhash` package and against what a real Spark computed."""
+"""The hash of a key equals that of the `xxhash` package and that of a real Spark."""
 
 from __future__ import annotations
 
@@ -105,10 +105,8 @@ class TestAgainstXxhash:
 
 @pytest.mark.parametrize("column", golden.columns(), ids=lambda column: column["name"])
 def test_equals_what_spark_computed(column: dict[str, Any]) -> None:
-    found = hashes(golden.keys_of(column))
-    assert list(zip(column["values"], found, strict=True)) == list(
-        zip(column["values"], column["xxhash64"], strict=True)
-    )
+    ours = zip(column["values"], hashes(golden.keys_of(column)), strict=True)
+    assert list(ours) == list(zip(column["values"], column["xxhash64"], strict=True))
 
 
 def test_the_golden_file_covers_every_supported_type() -> None:
@@ -117,27 +115,15 @@ def test_the_golden_file_covers_every_supported_type() -> None:
             return set().union(*(leaves(t.field(i).type) for i in range(t.num_fields)))
         return {str(t).partition("(")[0]}
 
-    seen = set().union(*(leaves(golden.keys_of(c).type) for c in golden.columns()))
-    assert seen == {
-        *(
-            "null",
-            "string",
-            "binary",
-            "int8",
-            "int16",
-            "int32",
-            "int64",
-            "bool",
-            "float",
-            "double",
-            "decimal128",
-        ),
-        *("date32[day]", "timestamp[us, tz=UTC]", "timestamp[us]"),
+    covered = set().union(*(leaves(golden.keys_of(c).type) for c in golden.columns()))
+    assert covered == {
+        *("null", "string", "binary", "bool", "int8", "int16", "int32", "int64"),
+        *("float", "double", "decimal128", "date32[day]", "timestamp[us, tz=UTC]", "timestamp[us]"),
     }
 
 
 class TestForms:
-    """The same keys hash alike in whatever form they come."""
+    """The same keys have the same hashes in every form."""
 
     KEYS = ("a", None, "", "key", "a" * 100)
 
@@ -256,7 +242,7 @@ class TestComposite:
         assert hashes(pa.array(as_dicts, key_type)) == expected
         assert hashes(pd.Series(rows)) == hashes([None, *rows])[1:] == expected
 
-    def test_a_struct_below_a_null_is_null_whatever_it_holds(self) -> None:
+    def test_a_null_struct_is_null_even_if_its_fields_are_not(self) -> None:
         array = pa.StructArray.from_arrays([pa.array(["a", "a"])], names=["x"], mask=pa.array([True, False]))
         assert hashes(array) == [42, reference(b"a")]
 
@@ -283,9 +269,9 @@ class TestComposite:
         assert as_keys(positions, named).type == named
         assert hashes(positions, named) == hashes(positions)
         assert hashes(as_keys(positions, named), positions.type) == hashes(positions)
-        other = pa.array([{"item": 1, "user": "a"}])
+        reordered = pa.array([{"item": 1, "user": "a"}])
         with pytest.raises(ValueError, match=r"struct<item.* where struct<user"):
-            as_keys(other, named)
+            as_keys(reordered, named)
         with pytest.raises(ValueError, match="struct<_1"):
             as_keys(as_keys([("a", 1, 2)]), named)
 
@@ -349,7 +335,7 @@ class TestRefusals:
             [object()],
         ],
     )
-    def test_what_is_no_column_of_one_type(self, keys: Any) -> None:
+    def test_keys_of_mixed_types_are_refused(self, keys: Any) -> None:
         with pytest.raises(ValueError, match="the keys are not values of one type"):
             as_keys(keys)
 
@@ -391,7 +377,7 @@ class TestRefusals:
         with pytest.raises(ValueError, match=r"keys of type .* where .* is expected"):
             as_keys(keys, key_type)
 
-    def test_nanoseconds_are_refused_not_cut_off(self) -> None:
+    def test_nanoseconds_are_refused_rather_than_truncated(self) -> None:
         with pytest.raises(ValueError, match="would lose data"):
             as_keys(pd.Series(pd.to_datetime(["2024-01-01 00:00:00.000000001"])))
 

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from unskew.core.hashing import buckets_of, hash_keys
 from unskew.core.histogram import Histogram, Measures, sum_by
 from unskew.core.history import History, merge_all
+from unskew.core.plan import Plan
 
 BUCKETS = 7
 KEYS = st.sampled_from("abcdefghijklmnopqrst")
@@ -83,9 +84,9 @@ class TestMaking:
         )
         assert figures(h) == {1: (2, 5, 1), 2: (1, 2, 1)}
 
-    def test_a_figure_of_an_unknown_key_is_refused(self) -> None:
+    def test_a_figure_of_a_key_without_a_count_is_refused(self) -> None:
         for name in ("weights", "state"):
-            with pytest.raises(ValueError, match=f"{name} has the key 'b', which counts has not"):
+            with pytest.raises(ValueError, match=f"{name} has the key 'b', which is missing from counts"):
                 Histogram.from_counts({"a": 1}, **{name: {"b": 1}})
 
     @pytest.mark.parametrize("bad", [-1.0, float("nan"), float("inf"), -float("inf"), None])
@@ -104,7 +105,7 @@ class TestMaking:
 
     @pytest.mark.parametrize(
         ("size", "message"),
-        [({"buckets": 0}, "at least one bucket, not 0"), ({"capacity": -1}, "not negative, not -1")],
+        [({"buckets": 0}, "at least one bucket, not 0"), ({"capacity": -1}, "0 or more, not -1")],
     )
     def test_sizes_are_checked(self, size: dict[str, int], message: str) -> None:
         for make in (lambda: Histogram.empty(**size), lambda: Histogram.from_keys(["a"], **size)):
@@ -259,17 +260,17 @@ class TestHistory:
         history = History(window=window, decay=decay)
         for counts in windows:
             history.add(Histogram.from_counts(counts, buckets=BUCKETS, key_type=pa.string()))
-        kept = windows[-window:] if window else windows
-        factors = [(decay or 1.0) ** age for age in range(len(kept))][::-1]
-        names = {k for counts in kept for k in counts}
+        recent = windows[-window:] if window else windows
+        factors = [(decay or 1.0) ** age for age in range(len(recent))][::-1]
+        names = {k for counts in recent for k in counts}
         expected = {
-            k: sum(f * counts.get(k, 0) for f, counts in zip(factors, kept, strict=True)) / sum(factors)
+            k: sum(f * counts.get(k, 0) for f, counts in zip(factors, recent, strict=True)) / sum(factors)
             for k in names
         }
-        found = figures(history.histogram)
-        assert set(found) == names
+        mean = figures(history.histogram)
+        assert set(mean) == names
         for k, n in expected.items():
-            assert found[k] == pytest.approx((n, n, n))
+            assert mean[k] == pytest.approx((n, n, n))
 
     def test_one_odd_window_counts_for_its_share(self) -> None:
         history = History(window=4)
@@ -343,15 +344,15 @@ def test_every_key_type_survives_saving(
 
 
 class TestSampling:
-    def test_an_error_falls_with_the_records_seen(self) -> None:
-        seen_all = Histogram.from_counts({"a": 1000}, buckets=2)
-        assert seen_all.sampling_error(10) == 0
-        sample = replace(seen_all, sampled=0.1)
+    def test_the_error_falls_with_the_records_measured(self) -> None:
+        whole = Histogram.from_counts({"a": 1000}, buckets=2)
+        assert whole.sampling_error(10) == 0
+        sample = replace(whole, sampled=0.1)
         assert sample.records == 1000
         assert sample.sampling_error(4) == pytest.approx((4 / 100) ** 0.5)
         assert replace(Histogram.empty(), sampled=0.1).sampling_error(4) == 0
 
-    def test_a_merge_has_seen_the_share_that_both_have(self) -> None:
+    def test_a_merge_is_as_precise_as_both_samples_together(self) -> None:
         part = replace(Histogram.from_counts({"a": 30}, buckets=2), sampled=0.1, key_names=("user",))
         whole = Histogram.from_counts({"a": 10}, buckets=2)
         for merged in (part.merge(whole), whole.merge(part)):
@@ -375,6 +376,34 @@ def test_an_empty_histogram_survives_saving(tmp_path: Path) -> None:
 
 
 def test_sums_of_nothing_are_floats() -> None:
-    none = sum_by(np.zeros(0, np.int64), np.zeros(0), 3)
-    assert none.dtype == np.float64
-    assert none.tolist() == [0, 0, 0]
+    sums = sum_by(np.zeros(0, np.int64), np.zeros(0), 3)
+    assert sums.dtype == np.float64
+    assert sums.tolist() == [0, 0, 0]
+
+
+class TestPrinting:
+    def test_one_line_says_what_was_measured(self) -> None:
+        h = Histogram.from_counts({"a": 2_000_000, "b": 500_000}, weights={"a": 0.5, "b": 1.5}, buckets=64)
+        assert repr(replace(h, sampled=0.25, key_names=("user", "day"))) == (
+            "Histogram(2,500,000 records, load 2, 2 distinct keys, 64 buckets, key 'user', 'day', "
+            "heaviest key 'b' with 75.0% of the load, sampled 25.00%)"
+        )
+        assert repr(Histogram.empty(buckets=8)) == (
+            "Histogram(0 records, load 0, 0 distinct keys, 8 buckets)"
+        )
+        assert repr(h.tracked) == "Measures(2 entries, 2,500,000 records, load 2, state 2,500,000)"
+
+    @pytest.mark.parametrize(
+        "key", ["x\n\x1b[31m\u202ey", "x" * 10**6, b"\x00" * 10**6, ("\r", "y" * 10**6), ("a",) * 50]
+    )
+    def test_a_hostile_key_is_escaped_and_cut(self, key: Any) -> None:
+        h = replace(Histogram.from_keys([key]), key_names=("k\n" * 1000,))
+        for value in (h, Plan.make(h, 2), Plan.make(h, 2).table):
+            assert repr(value).isprintable()
+            assert len(repr(value)) < 400
+
+    def test_a_history_says_what_it_keeps(self) -> None:
+        history = History(window=3)
+        for _ in range(5):
+            history.add(Histogram.from_keys(["a"], buckets=4))
+        assert repr(history) == "History(newest 3 windows, decay 1, 5 windows added)"

@@ -25,8 +25,8 @@ HASHES = dict(zip(NAMES, hash_keys(NAMES).tolist(), strict=True))
 def shares(table: RoutingTable, key: str) -> dict[int, Fraction]:
     """Slot → share of the key's records."""
     row = table.heavy.get(key, int(table.buckets[HASHES[key] % BUCKETS]))
-    named = row if isinstance(row, tuple) else (row,)
-    return {slot: Fraction(times, len(named)) for slot, times in Counter(named).items()}
+    slots = row if isinstance(row, tuple) else (row,)
+    return {slot: Fraction(times, len(slots)) for slot, times in Counter(slots).items()}
 
 
 def moved_share(old: RoutingTable, new: RoutingTable, key: str) -> Fraction:
@@ -57,8 +57,8 @@ class TestSlotLoads:
     @given(tables(split=False), histograms(capacity=12))
     def test_are_what_a_replay_of_the_records_gives(self, table: RoutingTable, histogram: Histogram) -> None:
         records = np.repeat(histogram.keys.to_pylist(), histogram.tracked.counts.astype(int)).tolist()
-        seen = np.bincount(table.slot_of(records), minlength=table.slots)
-        assert slot_loads(table, histogram, "counts").tolist() == seen.tolist()
+        replayed = np.bincount(table.slot_of(records), minlength=table.slots)
+        assert slot_loads(table, histogram, "counts").tolist() == replayed.tolist()
 
     def test_the_table_must_fit_the_histogram(self) -> None:
         histogram = Histogram.from_keys(["a"], buckets=8)
@@ -104,7 +104,7 @@ class TestMigration:
     def test_equals_a_loop_over_keys_and_buckets(
         self, old: RoutingTable, new: RoutingTable, histogram: Histogram
     ) -> None:
-        found = migration(old, new, histogram)
+        moves = migration(old, new, histogram)
         tracked = dict(
             zip(
                 histogram.keys.to_pylist(),
@@ -112,32 +112,31 @@ class TestMigration:
                 strict=True,
             )
         )
-        known = {*tracked, *old.heavy, *new.heavy}
-        moved = {key: moved_share(old, new, key) for key in known}
+        moved = {key: moved_share(old, new, key) for key in {*tracked, *old.heavy, *new.heavy}}
         buckets = [b for b in range(BUCKETS) if old.buckets[b] != new.buckets[b]]
         load = sum(float(moved[k]) * w for k, (w, _) in tracked.items()) + sum(
             histogram.rest.weights[buckets]
         )
         state = sum(float(moved[k]) * s for k, (_, s) in tracked.items()) + sum(histogram.rest.state[buckets])
 
-        assert found.hashes.tolist() == sorted(HASHES[key] for key, share in moved.items() if share)
-        assert found.buckets.tolist() == buckets
-        assert found.load == pytest.approx(load)
-        assert found.state == pytest.approx(state)
-        assert found.load_share == pytest.approx(load / histogram.total if histogram.total else 0)
-        assert found.state_share == pytest.approx(
+        assert moves.hashes.tolist() == sorted(HASHES[key] for key, share in moved.items() if share)
+        assert moves.buckets.tolist() == buckets
+        assert moves.load == pytest.approx(load)
+        assert moves.state == pytest.approx(state)
+        assert moves.load_share == pytest.approx(load / histogram.total if histogram.total else 0)
+        assert moves.state_share == pytest.approx(
             state / histogram.total_state if histogram.total_state else 0
         )
-        assert len(found) == len(found.hashes) + len(buckets)
-        assert found.key_from.tolist() == old.slot_of_hashes(found.hashes).tolist()
-        assert found.key_to.tolist() == new.slot_of_hashes(found.hashes).tolist()
-        assert found.bucket_from.tolist() == old.buckets[buckets].tolist()
-        assert found.bucket_to.tolist() == new.buckets[buckets].tolist()
+        assert len(moves) == len(moves.hashes) + len(buckets)
+        assert moves.key_from.tolist() == old.slot_of_hashes(moves.hashes).tolist()
+        assert moves.key_to.tolist() == new.slot_of_hashes(moves.hashes).tolist()
+        assert moves.bucket_from.tolist() == old.buckets[buckets].tolist()
+        assert moves.bucket_to.tolist() == new.buckets[buckets].tolist()
 
     @given(tables(), histograms())
     def test_of_a_table_to_itself_is_nothing(self, table: RoutingTable, histogram: Histogram) -> None:
-        found = migration(table, table.with_version(9), histogram)
-        assert (len(found), found.load, found.state, found.load_share, found.state_share) == (0, 0, 0, 0, 0)
+        moves = migration(table, table.with_version(9), histogram)
+        assert (len(moves), moves.load, moves.state, moves.load_share, moves.state_share) == (0, 0, 0, 0, 0)
 
     @pytest.mark.parametrize("times", [2, 3, 5, 7, 10])
     def test_shares_that_do_not_add_up_in_floats_do_not_move(self, times: int) -> None:
@@ -173,8 +172,8 @@ class TestMigration:
         histogram = Histogram.from_counts({"a": 8}, state={"a": 100}, buckets=2)
         whole = RoutingTable.build(2, [0, 0])
         split = RoutingTable.build(2, [0, 0], ["a"], [[0, 1]])
-        found = migration(whole, split, histogram)
-        assert (found.load, found.state, found.state_share) == (4, 50, 0.5)
+        moves = migration(whole, split, histogram)
+        assert (moves.load, moves.state, moves.state_share) == (4, 50, 0.5)
 
     def test_tables_must_fit(self) -> None:
         histogram = Histogram.from_keys(["a"], buckets=4)
@@ -183,7 +182,7 @@ class TestMigration:
             migration(RoutingTable.hashed(2, 8), fits, histogram)
         with pytest.raises(ValueError, match="the table has 8 buckets"):
             migration(fits, RoutingTable.hashed(2, 8), histogram)
-        other = RoutingTable.build(2, [0] * 4, [1], [0])
-        for old, new in ((other, fits), (fits, other)):
+        numbers = RoutingTable.build(2, [0] * 4, [1], [0])
+        for old, new in ((numbers, fits), (fits, numbers)):
             with pytest.raises(ValueError, match="int64 keys"):
                 migration(old, new, histogram)

@@ -44,10 +44,10 @@ class TestLookUp:
         table = drawn.table()
         rows = table.rows_of(hash_keys(NAMES))
         assert [(row >= 0) for row in rows] == [name in drawn.rows for name in NAMES]
-        found = [name for name, row in zip(NAMES, rows, strict=True) if row >= 0]
-        assert table.keys.take(pa.array(rows[rows >= 0])).to_pylist() == found
+        heavy = [name for name, row in zip(NAMES, rows, strict=True) if row >= 0]
+        assert table.keys.take(pa.array(rows[rows >= 0])).to_pylist() == heavy
 
-    def test_hashes_that_share_their_high_bits_or_their_bucket_are_told_apart(self) -> None:
+    def test_hashes_that_share_their_high_bits_or_their_bucket_are_distinguished(self) -> None:
         hashes = np.array([5, 6, -1, -(2**63), 2**63 - 1, 5 + 8])
         table = RoutingTable.build(
             3, [0] * 8, ["a", "b", "c"], [1, 2, 1], hashes=np.array([5, -(2**63), 2**63 - 1])
@@ -99,7 +99,7 @@ class TestBuilding:
         assert split.heavy == {"a": (1, 0), "b": 1, "c": (0, 0, 1)}
         assert split.is_split
 
-    def test_a_slot_named_twice_is_no_split(self) -> None:
+    def test_a_slot_named_twice_is_not_a_split(self) -> None:
         assert not RoutingTable.build(2, [0, 1], ["a"], [[1, 1]]).is_split
         assert not RoutingTable.build(2, [0, 1], ["a"], [1]).is_split
 
@@ -165,7 +165,7 @@ class TestBuilding:
 
     def test_a_key_has_one_row(self) -> None:
         for heavy in (["a", "a"], [0.0, -0.0], [("a", None), (None, "a")]):
-            with pytest.raises(ValueError, match="same key hash"):
+            with pytest.raises(ValueError, match=r"same key hash, that of .*: name each key once"):
                 RoutingTable.build(2, [0, 1], heavy, [0, 1])
 
     def test_the_type_of_no_keys(self) -> None:
@@ -200,22 +200,24 @@ class TestHashed:
 class TestComparing:
     @given(tables(), st.integers(0, 9))
     def test_versions_do_not_change_routes(self, table: RoutingTable, version: int) -> None:
-        other = table.with_version(version)
-        assert other.version == version
-        assert table.same_routes(other)
-        assert (table == other) == (version == table.version)
+        renumbered = table.with_version(version)
+        assert renumbered.version == version
+        assert table.same_routes(renumbered)
+        assert (table == renumbered) == (version == table.version)
         assert table != "table"
 
     @given(tables(), tables())
-    def test_same_routes_means_the_same_slots(self, one: RoutingTable, other: RoutingTable) -> None:
-        same = one.slots == other.slots and one.heavy == other.heavy and (one.buckets == other.buckets).all()
-        assert one.same_routes(other) == same
-        if one == other:
-            assert hash(one) == hash(other)
+    def test_same_routes_means_the_same_slots(self, left: RoutingTable, right: RoutingTable) -> None:
+        same = (
+            left.slots == right.slots and left.heavy == right.heavy and (left.buckets == right.buckets).all()
+        )
+        assert left.same_routes(right) == same
+        if left == right:
+            assert hash(left) == hash(right)
 
     def test_any_difference_counts(self) -> None:
         table = RoutingTable.build(3, [0, 1, 2], ["a"], [[1, 2]])
-        others = [
+        variants = [
             RoutingTable.build(3, [0, 1, 1], ["a"], [[1, 2]]),
             RoutingTable.build(3, [0, 1, 2], ["b"], [[1, 2]]),
             RoutingTable.build(3, [0, 1, 2], ["a"], [[2, 1]]),
@@ -223,10 +225,12 @@ class TestComparing:
             RoutingTable.build(3, [0, 1, 2], [b"a"], [[1, 2]]),
             RoutingTable.build(3, [0, 1, 2]),
         ]
-        assert not any(table.same_routes(other) for other in others)
+        assert not any(table.same_routes(variant) for variant in variants)
         keys = ["a", "b"]
-        one, other = (RoutingTable.build(3, [0, 1, 2], keys, rows) for rows in ([[1, 1], [1]], [[1], [1, 1]]))
-        assert not one.same_routes(other)
+        left, right = (
+            RoutingTable.build(3, [0, 1, 2], keys, rows) for rows in ([[1, 1], [1]], [[1], [1, 1]])
+        )
+        assert not left.same_routes(right)
 
 
 class TestSaving:
@@ -248,6 +252,12 @@ class TestSaving:
         assert loaded.heavy == table.heavy
 
     def test_the_same_table_is_the_same_file(self) -> None:
-        one = RoutingTable.build(2, [0, 1], ["a", "b"], [0, 1])
-        other = RoutingTable.build(2, [0, 1], ["b", "a"], [1, 0])
-        assert one.to_bytes() == other.to_bytes()
+        table = RoutingTable.build(2, [0, 1], ["a", "b"], [0, 1])
+        reordered = RoutingTable.build(2, [0, 1], ["b", "a"], [1, 0])
+        assert table.to_bytes() == reordered.to_bytes()
+
+
+def test_one_line_says_what_a_table_has() -> None:
+    table = RoutingTable.build(3, [0, 1, 2], ["a", "b"], [[1, 2], 0], version=7)
+    assert repr(table) == "RoutingTable(3 slots, 3 buckets, 2 heavy keys, version 7, split)"
+    assert repr(RoutingTable.hashed(4, 64)) == "RoutingTable(4 slots, 64 buckets, 0 heavy keys, version 0)"

@@ -15,8 +15,8 @@ from pyspark.sql import functions as F
 
 import unskew
 from tests.spark.frames import FEW_KEYS, KEYS, Frames, assert_same, exchanges, setting
-from unskew.core.chains.chain import local_shares
 from unskew.core.chains.pairs import PairHistogram
+from unskew.core.chains.tables import local_shares
 
 RANKED = "region string, tag string, v long, rank long"
 SUMMED = "tag string, n long, total long"

@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from unskew.core.chains.chain import Chain, hashed_chain
-from unskew.core.chains.locality import plan_chain
+from unskew.core.chains.locality import plan_chain_tables
 from unskew.core.chains.pairs import PairHistogram
+from unskew.core.chains.tables import ChainTables, hashed_chain
 from unskew.core.hashing import Keys
 from unskew.core.histogram import Histogram
 from unskew.core.loads import imbalance, slot_loads
@@ -44,9 +44,9 @@ class Window:
         """The types of both operators' keys."""
         return self.pairs.key_types
 
-    def plan(self, servers: int, previous: Tables | None = None, worth: float = 0.0) -> Chain:
+    def plan(self, servers: int, previous: Tables | None = None, worth: float = 0.0) -> ChainTables:
         """Tables for this window; as in the paper, movement is free."""
-        return plan_chain(self.histograms, [self.pairs], servers, previous=previous, worth=worth)
+        return plan_chain_tables(self.histograms, [self.pairs], servers, previous=previous, worth=worth)
 
     def fading_into(self, newer: Window) -> Window:
         """Both, this one counting less."""

@@ -8,8 +8,8 @@ from typing import Any
 from research.correlated import drifting_pairs
 from research.papers.caneill.following import Window
 from research.papers.experiment import Experiment, Fact, Record, Run, Timed, number, shape
-from unskew.core.chains.graph import Measured
-from unskew.core.chains.metis import metis
+from unskew.core.chains.graph import ChainKeys
+from unskew.core.chains.metis import partition
 from unskew.core.chains.servers import Servers
 
 LIMIT = 3.0
@@ -25,9 +25,9 @@ def _planned(seed: int, pairs: int, servers: int, **stream: Any) -> Timed:
     window = Window(week.histograms, week.pairs.trimmed(pairs))
     started = time.perf_counter()
     where = Servers.in_order(servers, 1, 2)
-    graph = Measured.of(window.histograms, [window.pairs], where, None).graph
+    graph = ChainKeys.of(window.histograms, [window.pairs], where, None).graph
     built = time.perf_counter()
-    metis(graph, servers, 1.03, seed)
+    partition(graph, servers, 1.03, seed)
     parted = time.perf_counter()
     chain = window.plan(servers)
     done = time.perf_counter()

@@ -1,12 +1,13 @@
 """One checked file format for everything that is saved and read back.
 
-A file is one line of JSON, then Arrow IPC streams, one a table. The line names the kind of file, its
-format version, the length of every stream and a checksum over all of it. A file that is truncated,
-altered, of another kind or written by a newer unskew is refused by name and never half-read.
+A file that is truncated, altered, of another kind or written by a newer unskew is refused by name and never
+half-read; a file that `write` returned from is on disk. A file is one line of JSON, then Arrow IPC streams, one per
+table. The line names the kind of file, its format version, the length of every stream and a checksum over all of it.
 """
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Mapping
@@ -22,9 +23,14 @@ from unskew.core.hashing import HASH_NAME
 
 Meta = dict[str, Any]
 
+# What opening or syncing a folder raises where the system or the file system has no such operation.
+_NO_FOLDER_SYNC = frozenset(
+    {errno.EACCES, errno.EPERM, errno.EISDIR, errno.EBADF, errno.EINVAL, errno.ENOSYS, errno.ENOTSUP}
+)
+
 
 class UnreadableFileError(ValueError):
-    """A file that cannot be trusted: the message says which one, what is wrong and what to do."""
+    """A file that cannot be trusted: the message says which file, what is wrong with it and what to do."""
 
 
 def encode(kind: str, version: int, meta: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> bytes:
@@ -42,16 +48,17 @@ def encode(kind: str, version: int, meta: Mapping[str, Any], tables: Mapping[str
 
 
 def decode(data: bytes, kind: str, newest: int, name: str) -> tuple[Meta, dict[str, pa.Table]]:
-    """Read back what `encode` wrote, or raise an `UnreadableFileError` that calls the file `name`."""
+    """Read back what `encode` wrote, or raise an `UnreadableFileError` that names the file as `name`."""
     line, newline, payload = data.partition(b"\n")
     try:
         header = json.loads(line)
-        found, version = header["unskew"], header["format"]
-        intact = _line(header) == line  # the same content written in another way is an altered file, too
+        file_kind, version = header["unskew"], header["format"]
+        # the same content written in another way is an altered file, too
+        intact = _line(header) == line
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise UnreadableFileError(f"{name}: not a file of unskew, or its first line is damaged") from error
-    if found != kind:
-        raise UnreadableFileError(f"{name}: a {found} of unskew where a {kind} is expected")
+    if file_kind != kind:
+        raise UnreadableFileError(f"{name}: a {file_kind} of unskew where a {kind} is expected")
     if intact and isinstance(version, int) and version > newest:
         raise UnreadableFileError(
             f"{name}: {kind} format {version} is newer than this unskew reads ({newest}): upgrade unskew"
@@ -67,7 +74,7 @@ def decode(data: bytes, kind: str, newest: int, name: str) -> tuple[Meta, dict[s
 
 
 def encode_parts(kind: str, version: int, meta: Mapping[str, Any], parts: Mapping[str, bytes]) -> bytes:
-    """The bytes of a checked file that is made of the bytes of others."""
+    """The bytes of a checked file that holds the bytes of other files."""
     data = pa.array(list(parts.values()), pa.large_binary())
     return encode(kind, version, meta, {"parts": pa.table({"name": list(parts), "data": data})})
 
@@ -80,7 +87,7 @@ def decode_parts(data: bytes, kind: str, newest: int, name: str) -> tuple[Meta, 
 
 
 def plain(value: Any) -> Any:
-    """The value if JSON can hold it, else its text: a function cannot be saved, but it can be named."""
+    """The value if JSON can hold it, else its `repr`: a function cannot be saved, but it can be named."""
     value = value.item() if isinstance(value, np.generic) else value
     try:
         return json.loads(json.dumps(value))
@@ -89,7 +96,7 @@ def plain(value: Any) -> Any:
 
 
 def check_hash(meta: Meta, name: str) -> None:
-    """Refuse a file whose keys were hashed in another way than this unskew hashes them."""
+    """Refuse a file whose keys were hashed in a different way than this unskew hashes them."""
     if meta["hash"] != HASH_NAME:
         raise UnreadableFileError(
             f"{name}: made with the hash {meta['hash']}, not {HASH_NAME}: make it again"
@@ -97,7 +104,13 @@ def check_hash(meta: Meta, name: str) -> None:
 
 
 def write(path: str | Path, data: bytes) -> None:
-    """Write a whole file or nothing: to a temporary name beside it, then renamed."""
+    """Write the whole file or nothing; when this returns, the file is on disk under its name.
+
+    1. The data is written to a temporary name beside the file and synced, so the name never leads to half a file.
+    2. The temporary file is renamed, which replaces an older file in one step.
+    3. The folder is synced. Until then the new name is only in memory: after a power failure the old file, or none,
+       would be there, although this had returned. A file system that cannot sync a folder does so in its own time.
+    """
     target = Path(path)
     # Opened like any file, so that it has the usual permissions: what one user plans another one runs.
     temporary = target.with_name(f".unskew-{uuid4().hex}")
@@ -110,6 +123,20 @@ def write(path: str | Path, data: bytes) -> None:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+    _sync_folder(target.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Write the names in a folder to disk, on file systems that can; a failing disk is an error."""
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+    except OSError as error:
+        if error.errno not in _NO_FOLDER_SYNC:
+            raise
 
 
 def _to_ipc(table: pa.Table) -> bytes:

@@ -1,17 +1,17 @@
 """The 64-bit hash of a key, equal to Spark's `xxhash64` for every supported key type.
 
-A key is hashed as Spark hashes the column that holds it: XXH64 with seed 42 over the value's bytes, a
-null leaves the seed as it is, and the columns of a composite key are chained, each hash the seed of
-the next. So ("a", null) and (null, "a") have one hash, and are one entry wherever keys are told apart by
-hash. Spark hashes -0.0 as 0.0 and every NaN alike, as its grouping does. `tests/core/golden` holds hashes
-that a real Spark computed.
+A key is hashed as Spark hashes the column that holds it: XXH64 with seed 42 over the value's bytes. A null leaves
+the seed as it is, and the columns of a composite key are chained, each hash being the seed of the next. So
+("a", null) and (null, "a") have the same hash, and are one entry wherever keys are identified by hash. Spark hashes
+-0.0 as 0.0, and all NaNs alike, as its grouping does. `tests/core/golden` has hashes that a real Spark computed.
 
-The whole array is hashed at once in numpy. Only strings and binaries longer than `LONG_VALUE` bytes
-go through the `xxhash` package one by one, since a vectorised round is wasted on a few long rows.
+The whole array is hashed at once in numpy. Only strings and binaries longer than `LONG_VALUE` bytes go through the
+`xxhash` package one by one, since vectorised rounds are wasted on a few long rows.
 """
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -36,13 +36,16 @@ HASH_NAME = "xxhash64"
 LONG_VALUE = 512
 """Bytes beyond which a value is hashed on its own instead of in the vectorised rounds."""
 
-_CHUNK = 1 << 16  # rows hashed at a time: the working arrays of one chunk stay in the cache
+# Rows hashed at a time: the working arrays of one chunk stay in the CPU's cache.
+_CHUNK = 1 << 16
 
 _P1 = np.uint64(0x9E3779B185EBCA87)
 _P2 = np.uint64(0xC2B2AE3D27D4EB4F)
 _P3 = np.uint64(0x165667B19E3779F9)
 _P4 = np.uint64(0x85EBCA77C2B2AE63)
 _P5 = np.uint64(0x27D4EB2F165667C5)
+
+_SHORT = reprlib.Repr()
 
 _U64: TypeAlias = NDArray[np.uint64]
 _Bytes: TypeAlias = NDArray[np.uint8]
@@ -73,20 +76,20 @@ def buckets_of(hashes: Hashes, buckets: int) -> NDArray[np.int64]:
 def as_keys(keys: Keys, key_type: pa.DataType | None = None) -> pa.Array:
     """The keys as one Arrow array of a supported type; a composite key is a struct.
 
-    Tuples become a struct with one field a position. With `key_type` given, values are converted to it
-    or refused, and the columns of a composite are taken by position. A type of null stands for any.
+    Tuples become a struct with one field per position. With `key_type`, values are converted to it or refused, and
+    the columns of a composite key go by position. The null type stands for any type.
 
-    NaN is a value, except in pandas, where it marks a missing one: there it becomes null, as it does in
+    NaN is a value, except in pandas, where it marks a missing value: there it becomes null, as it does in
     Spark's `createDataFrame`. Times without a zone are taken as UTC. Python decimals get the precision of
-    the longest; give `key_type` to hash them like the column of another precision.
+    the longest; pass `key_type` to hash them like a column of another precision.
     """
-    wanted = None if key_type is None or pa.types.is_null(key_type) else supported_type(key_type)
-    array = _to_arrow(keys, wanted)
-    return _convert(array, supported_type(array.type) if wanted is None else wanted)
+    target = None if key_type is None or pa.types.is_null(key_type) else supported_type(key_type)
+    array = _to_arrow(keys, target)
+    return _convert(array, supported_type(array.type) if target is None else target)
 
 
 def supported_type(key_type: pa.DataType) -> pa.DataType:
-    """The type a key of `key_type` is kept as, or a ValueError that names the type and a remedy.
+    """The type in which keys of `key_type` are stored, or a ValueError that names the type and a remedy.
 
     >>> supported_type(pa.dictionary(pa.int32(), pa.string()))
     DataType(string)
@@ -104,7 +107,8 @@ def supported_type(key_type: pa.DataType) -> pa.DataType:
     if pa.types.is_large_binary(t) or pa.types.is_fixed_size_binary(t) or t == pa.binary_view():
         return pa.binary()
     if pa.types.is_timestamp(t):
-        return pa.timestamp("us", None if t.tz is None else "UTC")  # the zone only matters for display
+        # a zone only matters for display
+        return pa.timestamp("us", None if t.tz is None else "UTC")
     if pa.types.is_date64(t):
         return pa.date32()
     if pa.types.is_decimal(t) and t.precision <= 38 and 0 <= t.scale <= t.precision:
@@ -133,7 +137,7 @@ def _to_arrow(keys: Keys, key_type: pa.DataType | None) -> pa.Array:
     if isinstance(keys, pa.Array):
         return keys
     if isinstance(keys, str | bytes | bytearray):
-        raise ValueError(f"keys is a column of keys, not one key: write [{keys!r}]")
+        raise ValueError(f"keys is a column of keys, not one key: write [{key_repr(keys)}]")
     if hasattr(keys, "columns"):
         raise ValueError("keys is one column, not a frame or table: make its key columns a struct or tuples")
     values = keys if hasattr(keys, "dtype") else list(keys)
@@ -142,7 +146,8 @@ def _to_arrow(keys: Keys, key_type: pa.DataType | None) -> pa.Array:
         if isinstance(first, tuple) or (isinstance(first, dict) and key_type is not None):
             return _composite(list(values), key_type)
     try:
-        return pa.array(values)  # without the type: given one, Arrow cuts 1.5 down to 1
+        # without the type: with one, Arrow truncates 1.5 to 1
+        return pa.array(values)
     except (pa.ArrowException, OverflowError, UnicodeError) as error:
         raise ValueError(f"the keys are not values of one type: {error}") from error
 
@@ -160,7 +165,9 @@ def _composite(rows: Sequence[Any], key_type: pa.DataType | None) -> pa.StructAr
     for row in rows:
         fits = row is None or (isinstance(row, tuple) and len(row) == len(names))
         if not fits and not (isinstance(row, dict) and sorted(row) == sorted(names)):
-            raise ValueError(f"composite keys must all have the columns {', '.join(names)}, unlike {row!r}")
+            raise ValueError(
+                f"composite keys must all have the columns {', '.join(names)}, unlike {key_repr(row)}"
+            )
     columns = []
     for i, (name, column_type) in enumerate(zip(names, types, strict=True)):
         values = [None if row is None else row[name if isinstance(row, dict) else i] for row in rows]
@@ -176,7 +183,7 @@ def _convert(array: pa.Array, target: pa.DataType) -> pa.Array:
         return _convert(array.dictionary_decode(), target)
     refusal = f"keys of type {array.type} where {target} is expected"
     if pa.types.is_struct(array.type) and pa.types.is_struct(target):
-        # Arrow's own cast would match the fields by name and fill those it does not find with nulls.
+        # Arrow's own cast would match the fields by name and fill missing ones with nulls
         if not _same_columns(array.type, target):
             raise ValueError(refusal)
         columns = [_convert(column, target.field(i).type) for i, column in enumerate(array.flatten())]
@@ -190,15 +197,16 @@ def _convert(array: pa.Array, target: pa.DataType) -> pa.Array:
         raise ValueError(f"{refusal}: {error}") from error
 
 
-def _same_columns(one: pa.StructType, other: pa.StructType) -> bool:
-    """Whether the columns are the same, or those of tuples, which have a position but no name."""
-    names, others = ([t.field(i).name for i in range(t.num_fields)] for t in (one, other))
-    positions = [f"_{i + 1}" for i in range(len(names))]
-    return len(names) == len(others) and (names == others or positions in (names, others))
+def _same_columns(source: pa.StructType, target: pa.StructType) -> bool:
+    """Whether both have the same columns, or either those of tuples, which have positions but no names."""
+    source_names, target_names = ([t.field(i).name for i in range(t.num_fields)] for t in (source, target))
+    positions = [f"_{i + 1}" for i in range(len(source_names))]
+    same = source_names == target_names or positions in (source_names, target_names)
+    return same and len(source_names) == len(target_names)
 
 
 def _family(t: pa.DataType) -> str:
-    """Types that are cast into each other; a number is never taken for its text, nor a flag for a number."""
+    """The types that are cast into each other: a number is never taken for text, nor a boolean for a number."""
     text = supported_type(t) in (pa.string(), pa.binary())
     number = pa.types.is_integer(t) or pa.types.is_floating(t) or pa.types.is_decimal(t)
     return "text" if text else "number" if number else str(supported_type(t)).partition("[")[0]
@@ -214,7 +222,8 @@ def _chain(array: pa.Array, seeds: _U64) -> _U64:
         for column in array.flatten():
             hashed = _chain(column, hashed)
         return hashed
-    with np.errstate(over="ignore", invalid="ignore"):  # invalid: a signalling NaN, also below a null
+    # invalid: a signalling NaN, which may also hide under a null
+    with np.errstate(over="ignore", invalid="ignore"):
         hashed = _hash_values(array, seeds)
     if array.null_count:
         return np.where(np.asarray(array.is_null()), seeds, hashed)
@@ -233,7 +242,8 @@ def _hash_values(array: pa.Array, seeds: _U64) -> _U64:
     if pa.types.is_boolean(t):
         return _hash_int(np.asarray(array.fill_null(False)).astype(np.uint64), seeds)
     if pa.types.is_float64(t):
-        values = _fixed_width(array, np.dtype("<f8")) + 0.0  # -0.0 + 0.0 = 0.0
+        # adding 0.0 turns -0.0 into 0.0
+        values = _fixed_width(array, np.dtype("<f8")) + 0.0
         return _hash_long(np.where(np.isnan(values), np.nan, values).view(np.uint64), seeds)
     if pa.types.is_float32(t):
         values = _fixed_width(array, np.dtype("<f4")) + np.float32(0.0)
@@ -371,3 +381,12 @@ def key_iter(keys: pa.Array) -> Iterable[Any]:
     if pa.types.is_struct(keys.type):
         return zip(*(key_iter(column) for column in keys.flatten()), strict=True)
     return keys.to_pylist()  # type: ignore[no-any-return]
+
+
+def key_repr(key: Any) -> str:
+    r"""A key in the `repr` of something else: escaped and cut, since keys are hostile text of any length.
+
+    >>> print(key_repr("a\nb"), key_repr("x" * 100), key_repr(("UA", None)))
+    'a\nb' 'xxxxxxxxxxxx...xxxxxxxxxxxxx' ('UA', None)
+    """
+    return _SHORT.repr(key)

@@ -1,4 +1,4 @@
-"""What was measured: the load of the heaviest keys and of every bucket over a window."""
+"""What was measured: the load of the heaviest keys and of every bucket over a window, nothing lost or doubled."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from unskew.core import files
-from unskew.core.hashing import HASH_NAME, Hashes, Keys, as_keys, buckets_of, hash_keys, key_iter
+from unskew.core.hashing import HASH_NAME, Hashes, Keys, as_keys, buckets_of, hash_keys, key_iter, key_repr
 
 Floats: TypeAlias = NDArray[np.float64]
 
 DEFAULT_BUCKETS = 4096
-"""A table of 4096 bucket rows is 16 kB, and gives a job of 200 slots 20 buckets a slot to balance with."""
+"""A table of 4096 bucket rows is 16 kB, and gives a job of 200 slots 20 buckets per slot to balance with."""
 
 DEFAULT_CAPACITY = 65_536
-"""Keys tracked one by one: far more than a table will place, and a few MB at most."""
+"""Keys tracked individually: far more than a table will place, and a few MB at most."""
 
 _KIND, _FORMAT = "histogram", 1
 
 
 @dataclass(frozen=True, eq=False)
 class Measures:
-    """Three figures for each of a row of entries: records, load and state.
+    """Three figures for each of several entries: records, load and state.
 
     `weights` is the load that planners balance; it equals `counts` unless records differ in cost.
-    `state` is what moving the entry would cost, in bytes or any other unit; unless it was measured it
-    equals `counts`.
+    `state` is what moving the entry would cost, in bytes or any other unit; it equals `counts` unless it was
+    measured.
     """
 
     counts: Floats
@@ -47,7 +47,7 @@ class Measures:
     def of(
         cls, counts: ArrayLike, weights: ArrayLike | None = None, state: ArrayLike | None = None
     ) -> Measures:
-        """Checked measures; what is not given equals `counts`."""
+        """Checked measures; weights and state default to `counts`."""
         n = _checked("counts", counts)
         w = n if weights is None else _checked("weights", weights, len(n))
         s = n if state is None else _checked("state", state, len(n))
@@ -55,6 +55,10 @@ class Measures:
 
     def __len__(self) -> int:
         return len(self.counts)
+
+    def __repr__(self) -> str:
+        records, load, state = (column.sum() for column in self.columns())
+        return f"Measures({len(self)} entries, {_short(records)} records, load {_short(load)}, state {_short(state)})"
 
     def __getitem__(self, rows: Any) -> Measures:
         return Measures(self.counts[rows], self.weights[rows], self.state[rows])
@@ -77,15 +81,17 @@ class Measures:
 
 @dataclass(frozen=True, eq=False)
 class Histogram:
-    """Measured load over a window: the heaviest keys one by one, all the others by bucket.
+    """Measured load over a window: the heaviest keys individually, all the others by bucket.
 
     The load of a tracked key is not part of its bucket's: `tracked` and `rest` together are everything
     that was measured, so merging and trimming never lose or double a record. Keys are identified by
-    their 64-bit hash (see `hashing`) and listed heaviest first, equal ones by hash. At most `capacity`
+    their 64-bit hash (see `hashing`) and listed heaviest first, equally heavy ones by hash. At most `capacity`
     keys are tracked; trimming adds the lightest to their buckets. `sampled` is the share of the records that
-    was looked at (the figures stand for all of them), `key_names` the columns of the key where known.
+    was measured (the figures stand for all of them), `key_names` the columns of the key, if it has named columns.
 
     >>> h = Histogram.from_counts({"a": 10, "b": 3, "c": 1}, buckets=8)
+    >>> h
+    Histogram(14 records, load 14, 3 distinct keys, 8 buckets, heaviest key 'a' with 71.4% of the load)
     >>> h.total, h.heaviest_share, h.distinct
     (14.0, 0.7142857142857143, 3.0)
     >>> h.merge(h).trimmed(1).keys.to_pylist()
@@ -112,8 +118,8 @@ class Histogram:
         """A histogram of nothing."""
         _check_size(buckets, capacity)
         keys = as_keys(pa.array([], type=key_type or pa.string()))
-        none = Measures.zeros(buckets)
-        return cls(keys, np.zeros(0, np.int64), Measures.zeros(0), none, np.zeros(buckets), capacity)
+        rest = Measures.zeros(buckets)
+        return cls(keys, np.zeros(0, np.int64), Measures.zeros(0), rest, np.zeros(buckets), capacity)
 
     @classmethod
     def from_counts(
@@ -126,11 +132,13 @@ class Histogram:
         capacity: int = DEFAULT_CAPACITY,
         key_type: pa.DataType | None = None,
     ) -> Histogram:
-        """From key → number of records, and where known key → load and key → bytes of state."""
+        """From key → number of records and, optionally, key → load and key → bytes of state."""
         for name, figures in (("weights", weights), ("state", state)):
-            unknown = [k for k in figures if k not in counts] if figures is not None else []
-            if unknown:
-                raise ValueError(f"{name} has the key {unknown[0]!r}, which counts has not")
+            extra = [key for key in figures if key not in counts] if figures is not None else []
+            if extra:
+                raise ValueError(
+                    f"{name} has the key {key_repr(extra[0])}, which is missing from counts: add its count"
+                )
         return cls.from_arrays(
             list(counts),
             list(counts.values()),
@@ -152,7 +160,7 @@ class Histogram:
         capacity: int = DEFAULT_CAPACITY,
         key_type: pa.DataType | None = None,
     ) -> Histogram:
-        """From one key a record: an Arrow array, a pandas Series, a numpy array or a list."""
+        """From one key per record: an Arrow array, a pandas Series, a numpy array or a list."""
         array = as_keys(keys, key_type)
         ones = np.ones(len(array))
         return cls.from_arrays(array, ones, weights=weights, state=state, buckets=buckets, capacity=capacity)
@@ -174,7 +182,7 @@ class Histogram:
         array = as_keys(keys, key_type)
         measures = Measures.of(counts, weights, state)
         if len(array) != len(measures):
-            raise ValueError(f"{len(array)} keys but {len(measures)} counts")
+            raise ValueError(f"{len(array)} keys but {len(measures)} counts: pass one count per key")
         hashes, first, group = np.unique(hash_keys(array), return_index=True, return_inverse=True)
         everything = cls(
             array.take(pa.array(first)),
@@ -208,7 +216,7 @@ class Histogram:
 
     @property
     def heaviest_share(self) -> float:
-        """f₁: the heaviest key's share of the load; 0 where no key is tracked."""
+        """f₁: the heaviest key's share of the load; 0 if no key is tracked."""
         return float(self.tracked.weights[0] / self.total) if len(self.hashes) and self.total else 0.0
 
     @property
@@ -217,9 +225,9 @@ class Histogram:
         return float(self.tracked.counts.sum() + self.rest.counts.sum())
 
     def sampling_error(self, slots: int) -> float:
-        """The relative standard error of a slot's load over `slots` slots; 0 if all records were seen."""
-        seen = self.records * self.sampled
-        return float(np.sqrt(slots / seen)) if self.sampled < 1.0 and seen else 0.0
+        """The relative standard error of a slot's load over `slots` slots; 0 if every record was measured."""
+        measured = self.records * self.sampled
+        return float(np.sqrt(slots / measured)) if self.sampled < 1.0 and measured else 0.0
 
     @property
     def distinct(self) -> float:
@@ -235,13 +243,29 @@ class Histogram:
     def _bucket_distinct(self) -> Floats:
         return self.rest_distinct + np.bincount(self.key_buckets, minlength=self.buckets)
 
+    def __repr__(self) -> str:
+        parts = [
+            f"{_short(self.records)} records",
+            f"load {_short(self.total)}",
+            f"{_short(self.distinct)} distinct keys",
+            f"{self.buckets} buckets",
+        ]
+        if self.key_names:
+            parts.append(f"key {', '.join(map(key_repr, self.key_names))}")
+        if len(self.hashes):
+            heaviest = key_repr(next(iter(key_iter(self.keys[:1]))))
+            parts.append(f"heaviest key {heaviest} with {self.heaviest_share:.1%} of the load")
+        if self.sampled < 1.0:
+            parts.append(f"sampled {self.sampled:.2%}")
+        return f"Histogram({', '.join(parts)})"
+
     def merge(self, other: Histogram) -> Histogram:
         """Both together: associative and commutative.
 
         Loads add up exactly while at most `capacity` keys are tracked between the two; beyond that the
-        lightest go to their buckets, and the load of every bucket with its keys is still exact. A bucket
-        has at least as many distinct keys as it has in either of the two or tracked by them together:
-        this lower bound is the estimate. Keys that are all null, or no keys at all, go with any type.
+        lightest go to their buckets, and the load of every bucket with its keys is still exact. A bucket has at
+        least as many distinct keys as either of the two found in it, and as both together track in it: this lower
+        bound is the estimate. Keys that are all null, or no keys at all, merge with keys of any type.
         """
         if pa.types.is_null(self.key_type) and not pa.types.is_null(other.key_type):
             return replace(self, keys=self.keys.cast(other.key_type)).merge(other)
@@ -250,19 +274,22 @@ class Histogram:
                 f"cannot merge a histogram of {other.key_type} keys into one of {self.key_type} keys"
             )
         if self.buckets != other.buckets:
-            raise ValueError(f"cannot merge histograms of {self.buckets} and {other.buckets} buckets")
+            raise ValueError(
+                f"cannot merge histograms of {self.buckets} and {other.buckets} buckets: "
+                "measure both with the same number of buckets"
+            )
         both = np.concatenate([self.hashes, other.hashes])
         hashes, first, group = np.unique(both, return_index=True, return_inverse=True)
         pairs = zip(self.tracked.columns(), other.tracked.columns(), strict=True)
         measures = Measures(*(np.concatenate(pair) for pair in pairs))
-        known = np.bincount(buckets_of(hashes, self.buckets), minlength=self.buckets)
-        distinct = np.maximum(np.maximum(self._bucket_distinct, other._bucket_distinct), known)
+        tracked = np.bincount(buckets_of(hashes, self.buckets), minlength=self.buckets)
+        distinct = np.maximum(np.maximum(self._bucket_distinct, other._bucket_distinct), tracked)
         merged = Histogram(
             pa.concat_arrays([self.keys, other.keys.cast(self.key_type)]).take(pa.array(first)),
             hashes,
             measures.summed_by(group.reshape(-1), len(hashes)),
             self.rest + other.rest,
-            distinct - known,
+            distinct - tracked,
             max(self.capacity, other.capacity),
             self._sampled_with(other),
             self.key_names or other.key_names,
@@ -273,25 +300,24 @@ class Histogram:
         """The heaviest `capacity` keys tracked, the others part of their buckets."""
         _check_size(self.buckets, capacity)
         order = np.lexsort((self.hashes, -self.tracked.weights))
-        kept, folded = order[:capacity], order[capacity:]
-        homes = self.key_buckets[folded]
+        heaviest, lightest = order[:capacity], order[capacity:]
+        homes = self.key_buckets[lightest]
         rest, distinct = self.rest, self.rest_distinct
-        if len(folded):
-            rest = rest + self.tracked[folded].summed_by(homes, self.buckets)
+        if len(lightest):
+            rest = rest + self.tracked[lightest].summed_by(homes, self.buckets)
             distinct = distinct + np.bincount(homes, minlength=self.buckets)
-        keys = self.keys.take(pa.array(kept))
         return replace(
             self,
-            keys=keys,
-            hashes=self.hashes[kept],
-            tracked=self.tracked[kept],
+            keys=self.keys.take(pa.array(heaviest)),
+            hashes=self.hashes[heaviest],
+            tracked=self.tracked[heaviest],
             rest=rest,
             rest_distinct=distinct,
             capacity=capacity,
         )
 
     def _sampled_with(self, other: Histogram) -> float:
-        """The share of a sample of all records that would tell as much as both together."""
+        """The share that one sample of all records would need to be as precise as both together."""
         mine, theirs = self.records, other.records
         if mine + theirs == 0:
             return min(self.sampled, other.sampled)
@@ -352,13 +378,19 @@ def sum_by(groups: NDArray[np.integer[Any]], figures: Floats, size: int) -> Floa
     return np.bincount(groups, figures, size).astype(np.float64, copy=False)
 
 
+def _short(figure: float) -> str:
+    return f"{figure:,.0f}" if figure >= 1000 else f"{figure:.4g}"
+
+
 def _checked(name: str, figures: ArrayLike, length: int | None = None) -> Floats:
     array = np.asarray(figures, dtype=np.float64).reshape(-1)
     if length is not None and len(array) != length:
         raise ValueError(f"{name} has {len(array)} figures where there are {length} keys")
-    bad = np.flatnonzero(~(np.isfinite(array) & (array >= 0)))
-    if len(bad):
-        raise ValueError(f"{name} must be finite and not negative, but figure {bad[0]} is {array[bad[0]]}")
+    wrong = np.flatnonzero(~(np.isfinite(array) & (array >= 0)))
+    if len(wrong):
+        raise ValueError(
+            f"{name} must be finite and not negative, but figure {wrong[0]} is {array[wrong[0]]}"
+        )
     return array
 
 
@@ -366,7 +398,7 @@ def _check_size(buckets: int, capacity: int) -> None:
     if buckets < 1:
         raise ValueError(f"a histogram needs at least one bucket, not {buckets}")
     if capacity < 0:
-        raise ValueError(f"capacity is the number of tracked keys and not negative, not {capacity}")
+        raise ValueError(f"capacity is the number of tracked keys, 0 or more, not {capacity}")
 
 
 _COLUMNS = ("counts", "weights", "state")

@@ -1,4 +1,4 @@
-"""Several histograms as one: of partitions, or of recent windows."""
+"""Several histograms as one: those of partitions, or of recent windows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class History:
     """The load of recent windows as one histogram, so that one odd window does not decide.
 
     With `decay` every window counts `decay` times as much as the next newer one; with `window` only the
-    newest `window` histograms count, all alike; both may be given. `histogram` is their weighted mean, so
+    newest `window` histograms count, all equally; both may be combined. `histogram` is their weighted mean, so
     its figures compare with those of a single window.
 
     >>> history = History(decay=0.5)
@@ -23,6 +23,8 @@ class History:
     ...     history.add(Histogram.from_counts({"a": n}, buckets=4))
     >>> history.histogram.top()
     [('a', 4.0)]
+    >>> history
+    History(decay 0.5, 2 windows added)
     """
 
     def __init__(self, *, window: int | None = None, decay: float | None = None) -> None:
@@ -35,18 +37,25 @@ class History:
         self._recent: deque[Histogram] = deque(maxlen=window)
         self._sum: Histogram | None = None
         self._mass = 0.0
+        self._added = 0
+
+    def __repr__(self) -> str:
+        limit = "" if self.window is None else f"newest {self.window} windows, "
+        return f"History({limit}decay {self.decay:g}, {self._added} windows added)"
 
     def add(self, histogram: Histogram) -> None:
-        """Take in the newest window."""
+        """Add the newest window."""
+        self._added += 1
         self._recent.append(histogram)
         if self.window is None:
-            self._recent = deque([histogram])  # the decayed sum stands for all older ones
+            # the decayed sum stands for all older windows
+            self._recent = deque([histogram])
             self._mass = self._mass * self.decay + 1.0
             self._sum = histogram if self._sum is None else self._sum.decayed(self.decay).merge(histogram)
 
     @property
     def windows(self) -> list[Histogram]:
-        """The windows that are kept one by one, oldest first."""
+        """The windows that are still kept individually, oldest first."""
         return list(self._recent)
 
     @property
@@ -63,7 +72,7 @@ class History:
 
 def merge_all(histograms: Iterable[Histogram]) -> Histogram:
     """Several histograms, of partitions or of windows, as one."""
-    several = list(histograms)
-    if not several:
-        raise ValueError("there is no histogram to merge: give at least one")
-    return reduce(Histogram.merge, several)
+    parts = list(histograms)
+    if not parts:
+        raise ValueError("there is no histogram to merge: pass at least one")
+    return reduce(Histogram.merge, parts)

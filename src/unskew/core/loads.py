@@ -1,4 +1,4 @@
-"""What a table does to a measured load: slot loads, imbalance, the lower bound, migration."""
+"""What a table does with a measured load: slot loads, imbalance, the lower bound, migration."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from unskew.core.routing import RoutingTable, Slots
 
 Measure = Literal["counts", "weights", "state"]
 
-_ROUNDING = 1e-9  # shares such as 1/5 do not add up exactly: a key whose share changes by less stays
+# Shares such as 1/5 do not add up exactly in floats: a key whose share changes by less than this stays.
+_ROUNDING = 1e-9
 
 
 def slot_loads(table: RoutingTable, histogram: Histogram, measure: Measure = "weights") -> Floats:
@@ -48,7 +49,7 @@ def lower_bound(histogram: Histogram, slots: int) -> float:
 
 
 def check_match(table: RoutingTable, histogram: Histogram) -> None:
-    """Refuse a table and a histogram that do not speak of the same keys and buckets."""
+    """Refuse a table and a histogram that are not about the same type of keys and number of buckets."""
     if len(table.buckets) != histogram.buckets:
         raise ValueError(
             f"the table has {len(table.buckets)} buckets and the histogram {histogram.buckets}: "
@@ -57,17 +58,18 @@ def check_match(table: RoutingTable, histogram: Histogram) -> None:
     same = table.key_type.equals(histogram.key_type)
     if not same and len(table.hashes) and len(histogram.hashes):
         raise ValueError(
-            f"the table is for {table.key_type} keys and the histogram for {histogram.key_type} keys"
+            f"the table is for {table.key_type} keys and the histogram for {histogram.key_type} keys: "
+            "cast the key column to the table's type before measuring"
         )
 
 
 @dataclass(frozen=True, eq=False)
 class Migration:
-    """What changes hands between two tables.
+    """What moves between two tables.
 
-    Heavy entries are the keys with a row in either table or tracked by the histogram whose slot changes;
-    bucket entries are the buckets whose slot changes, without those keys. `load_share` and `state_share`
-    are the moved part of all load and of all state, `state` is in the histogram's unit.
+    The keys are those whose slot changes, of all that have a row in either table or are tracked by the histogram;
+    the buckets are those whose slot changes, without those keys. `load_share` and `state_share` are the moved part
+    of all load and of all state, and `state` is in the histogram's unit.
     """
 
     hashes: Hashes
@@ -84,30 +86,43 @@ class Migration:
     def __len__(self) -> int:
         return len(self.hashes) + len(self.buckets)
 
+    def __repr__(self) -> str:
+        return (
+            f"Migration({len(self.hashes)} keys, {len(self.buckets)} buckets, "
+            f"{self.load_share:.1%} of the load, {self.state_share:.1%} of the state)"
+        )
+
 
 def migration(old: RoutingTable, new: RoutingTable, histogram: Histogram) -> Migration:
     """The entries whose slot differs between two tables, and the load and state that go with them.
 
-    A key that only gains or loses its heavy row within one slot does not move. For split rows the share
-    of the state that finds itself on a slot it was not on counts as moved.
+    A key that only gains or loses its heavy row within one slot does not move. Of a split row, the share of the
+    state that ends up on a slot it was not on before counts as moved.
+
+    >>> h = Histogram.from_counts({"a": 3, "b": 2, "c": 5}, buckets=2)
+    >>> migration(RoutingTable.build(2, [0, 0]), RoutingTable.build(2, [0, 0], ["a", "b"], [1, 1]), h)
+    Migration(2 keys, 0 buckets, 50.0% of the load, 50.0% of the state)
     """
     check_match(new, histogram)
     if len(old.buckets) != len(new.buckets):
-        raise ValueError(f"tables of {len(old.buckets)} and {len(new.buckets)} buckets cannot be compared")
+        raise ValueError(
+            f"tables of {len(old.buckets)} and {len(new.buckets)} buckets cannot be compared: "
+            "plan both with the same number of buckets"
+        )
     check_match(old, histogram)
-    # asked for the index, too, np.unique sorts, which is three times as fast as its hash table
-    known, _ = np.unique(np.concatenate([histogram.hashes, old.hashes, new.hashes]), return_index=True)
-    source, target = old.slot_of_hashes(known), new.slot_of_hashes(known)
+    # with return_index np.unique sorts, which is three times as fast as its hash table
+    hashes, _ = np.unique(np.concatenate([histogram.hashes, old.hashes, new.hashes]), return_index=True)
+    source, target = old.slot_of_hashes(hashes), new.slot_of_hashes(hashes)
     moved_part = (source != target).astype(np.float64)
     if old.is_split or new.is_split:
-        moved_part = _moved_parts(old, new, known)
-    at = np.searchsorted(known, histogram.hashes)
+        moved_part = _moved_parts(old, new, hashes)
+    at = np.searchsorted(hashes, histogram.hashes)
     changed = np.flatnonzero(old.buckets != new.buckets)
     load = float(histogram.tracked.weights @ moved_part[at] + histogram.rest.weights[changed].sum())
     state = float(histogram.tracked.state @ moved_part[at] + histogram.rest.state[changed].sum())
     moved = moved_part > 0
     return Migration(
-        known[moved],
+        hashes[moved],
         source[moved],
         target[moved],
         changed,
@@ -121,7 +136,7 @@ def migration(old: RoutingTable, new: RoutingTable, histogram: Histogram) -> Mig
 
 
 def _moved_parts(old: RoutingTable, new: RoutingTable, hashes: Hashes) -> Floats:
-    """The share of each key that is on a slot under `new` where `old` had less of it."""
+    """The share of each key that `new` puts on slots where `old` had less of it."""
     slots = max(old.slots, new.slots)
     key_new, slot_new, share_new = _shares(new, hashes)
     key_old, slot_old, share_old = _shares(old, hashes)

@@ -1,4 +1,4 @@
-"""What was decided: the slot of every heavy key and of every bucket."""
+"""What was decided: the slot of every heavy key and of every bucket, so that every key has a slot."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from unskew.core import files
-from unskew.core.hashing import HASH_NAME, Hashes, Keys, as_keys, buckets_of, hash_keys, key_iter
+from unskew.core.hashing import HASH_NAME, Hashes, Keys, as_keys, buckets_of, hash_keys, key_iter, key_repr
 from unskew.core.histogram import DEFAULT_BUCKETS
 
 Slots: TypeAlias = NDArray[np.int32]
 
 _KIND, _FORMAT = "routing table", 1
-_FILTER_BITS = 16  # 64 kB of flags turn away nearly all keys that are not heavy
+# 64 kB of flags rule out nearly all keys that are not heavy.
+_FILTER_BITS = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +34,9 @@ class RoutingTable:
 
     Build one with `build` or `hashed`; the fields are for reading. Heavy rows are ordered by hash.
 
-    >>> table = RoutingTable.build(4, np.arange(8) % 4, heavy=["a"], heavy_slots=[3])
+    >>> table = RoutingTable.build(4, np.arange(8) % 4, heavy=["a", "c"], heavy_slots=[3, 0])
+    >>> table
+    RoutingTable(4 slots, 8 buckets, 2 heavy keys, version 0)
     >>> table.slot_of(["a", "b", None]).tolist()
     [3, 3, 2]
     """
@@ -67,21 +70,26 @@ class RoutingTable:
         version: int = 0,
     ) -> RoutingTable:
         """A checked table; `heavy_slots` has one slot, or a list of slots, for each heavy key."""
-        wanted = np.asarray(buckets)
-        check_slots(slots, wanted.size)
-        cells = _checked(wanted, slots, "a bucket")
+        bucket_slots = np.asarray(buckets)
+        check_slots(slots, bucket_slots.size)
         keys = as_keys(heavy, key_type)
         if pa.types.is_null(keys.type) and not len(keys):
             keys = keys.cast(key_type or pa.string())
         if hashes is None:
             hashes = hash_keys(keys)
-        named, lengths = _flat(heavy_slots)
-        choices = _checked(named, slots, "a heavy key")
+        flat_slots, lengths = _flatten(heavy_slots)
+        choices = _checked(flat_slots, slots, "a heavy key")
         if len(lengths) != len(keys) or len(hashes) != len(keys):
-            raise ValueError(f"{len(keys)} heavy keys but {len(hashes)} hashes and {len(lengths)} slots")
+            raise ValueError(
+                f"{len(keys)} heavy keys but {len(hashes)} hashes and {len(lengths)} slots: pass one of each per key"
+            )
         order = np.argsort(hashes, kind="stable")
-        if np.any(np.diff(hashes[order]) == 0):
-            raise ValueError("two heavy rows have the same key hash")
+        repeated = np.flatnonzero(np.diff(hashes[order]) == 0)
+        if len(repeated):
+            key = next(iter(key_iter(keys.take(pa.array(order[repeated[:1]])))))
+            raise ValueError(
+                f"two heavy rows have the same key hash, that of {key_repr(key)}: name each key once"
+            )
         starts = np.concatenate([[0], np.cumsum(lengths)])
         if len(choices) > len(keys):
             choices = np.concatenate([choices[starts[row] : starts[row + 1]] for row in order])
@@ -89,7 +97,7 @@ class RoutingTable:
             choices = choices[order]
         return cls(
             int(slots),
-            cells,
+            _checked(bucket_slots, slots, "a bucket"),
             keys.take(pa.array(order)),
             hashes[order],
             np.concatenate([[0], np.cumsum(lengths[order])]).astype(np.int64),
@@ -98,11 +106,11 @@ class RoutingTable:
         )
 
     def slot_of(self, keys: Keys, choice: ArrayLike = 0) -> Slots:
-        """The slot of each key; of a split row the slot number `choice` modulo its length."""
+        """The slot of each key; in a split row, the slot at position `choice` modulo its length."""
         return self.slot_of_hashes(hash_keys(keys, self.key_type), choice)
 
     def slot_of_hashes(self, hashes: Hashes, choice: ArrayLike = 0) -> Slots:
-        """The slot of each key, given by its hash."""
+        """The slot of each key, from the hash of the key."""
         slots = self.buckets[buckets_of(hashes, len(self.buckets))]
         at, rows = self._heavy(hashes)
         if len(at):
@@ -114,8 +122,8 @@ class RoutingTable:
     def rows_of(self, hashes: Hashes) -> NDArray[np.int64]:
         """The heavy row of each hash, or -1."""
         rows = np.full(len(hashes), -1, dtype=np.int64)
-        at, found = self._heavy(hashes)
-        rows[at] = found
+        at, heavy_rows = self._heavy(hashes)
+        rows[at] = heavy_rows
         return rows
 
     @property
@@ -142,11 +150,18 @@ class RoutingTable:
     def heavy(self) -> dict[Any, int | tuple[int, ...]]:
         """Heavy key → slot, or a tuple of slots, for people."""
         rows = [tuple(row.tolist()) for row in np.split(self.choices, self.offsets[1:-1])]
-        named = zip(key_iter(self.keys), rows[: len(self.keys)], strict=True)
-        return {key: row[0] if len(row) == 1 else row for key, row in named}
+        keyed_rows = zip(key_iter(self.keys), rows[: len(self.keys)], strict=True)
+        return {key: row[0] if len(row) == 1 else row for key, row in keyed_rows}
+
+    def __repr__(self) -> str:
+        split = ", split" if self.is_split else ""
+        return (
+            f"RoutingTable({self.slots} slots, {len(self.buckets)} buckets, {len(self.hashes)} heavy keys, "
+            f"version {self.version}{split})"
+        )
 
     def with_version(self, version: int) -> RoutingTable:
-        """The same table under another version."""
+        """The same table with another version."""
         return replace(self, version=version)
 
     def same_routes(self, other: RoutingTable) -> bool:
@@ -207,18 +222,18 @@ class RoutingTable:
         return flags
 
     def _heavy(self, hashes: Hashes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Where heavy hashes stand in `hashes`, and their rows."""
+        """The positions of heavy keys in `hashes`, and their rows."""
         if not len(self.hashes):
             return np.zeros(0, np.int64), np.zeros(0, np.int64)
         at = np.flatnonzero(self._filter[_high_bits(hashes)])
-        wanted = hashes[at]
-        rows = np.minimum(np.searchsorted(self.hashes, wanted), len(self.hashes) - 1)
-        found = self.hashes[rows] == wanted
-        return at[found], rows[found]
+        candidates = hashes[at]
+        rows = np.minimum(np.searchsorted(self.hashes, candidates), len(self.hashes) - 1)
+        heavy = self.hashes[rows] == candidates
+        return at[heavy], rows[heavy]
 
 
 def check_slots(slots: int, buckets: int) -> None:
-    """Refuse a number of slots that no table over `buckets` buckets can serve."""
+    """Refuse a number of slots that no table of `buckets` buckets can have."""
     if isinstance(slots, bool) or not isinstance(slots, int | np.integer):
         raise ValueError(f"slots is a whole number, not {slots!r}")
     if slots < 1:
@@ -238,8 +253,8 @@ def _high_bits(hashes: Hashes) -> NDArray[np.int64]:
     return (hashes >> np.int64(64 - _FILTER_BITS)) + np.int64(1 << (_FILTER_BITS - 1))
 
 
-def _flat(heavy_slots: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """One row of slots a key as one flat array, and the length of each row."""
+def _flatten(heavy_slots: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """One row of slots per key as one flat array, and the length of each row."""
     if isinstance(heavy_slots, np.ndarray) and heavy_slots.ndim == 1 and heavy_slots.dtype != object:
         return heavy_slots, np.ones(len(heavy_slots), dtype=np.int64)
     rows = [list(row) if hasattr(row, "__len__") else [row] for row in heavy_slots]
@@ -249,13 +264,13 @@ def _flat(heavy_slots: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
     return np.array([slot for row in rows for slot in row]), lengths
 
 
-def _checked(named: NDArray[Any], slots: int, who: str) -> Slots:
-    """A copy of the slot numbers, refused where one is no slot; checked before it is narrowed to 32 bits."""
-    if named.ndim != 1:
-        raise ValueError(f"the slots are a list of numbers, not of {named.ndim} dimensions")
-    if len(named) and named.dtype.kind not in "iu":
-        raise ValueError(f"{who} is sent to slot {named[0]!r}, but slots are whole numbers")
-    wrong = named[(named < 0) | (named >= slots)]
+def _checked(numbers: NDArray[Any], slots: int, entry: str) -> Slots:
+    """A copy of the slot numbers, refused if one is not a slot; checked before they are narrowed to 32 bits."""
+    if numbers.ndim != 1:
+        raise ValueError(f"the slots are a list of numbers, not of {numbers.ndim} dimensions")
+    if len(numbers) and numbers.dtype.kind not in "iu":
+        raise ValueError(f"{entry} is sent to slot {numbers[0]!r}, but slots are whole numbers")
+    wrong = numbers[(numbers < 0) | (numbers >= slots)]
     if len(wrong):
-        raise ValueError(f"{who} is sent to slot {wrong[0]}, but slots are 0..{slots - 1}")
-    return named.astype(np.int32)
+        raise ValueError(f"{entry} is sent to slot {wrong[0]}, but slots are 0..{slots - 1}")
+    return numbers.astype(np.int32)

@@ -9,9 +9,9 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, cast
 
+from unskew.core.migration.budget import Budget
 from unskew.core.migration.policy import Policy
 from unskew.core.migration.scaling import LoadRange, Scaling, Utilisation
-from unskew.core.migration.transition import Budget
 from unskew.core.plan import check_name, options_of
 from unskew.core.planners import SPLITTING
 from unskew.core.routing import check_slots

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from unskew.core.chains.chain import expected_locality
 from unskew.core.chains.locality import check_options
 from unskew.core.chains.metis import pymetis_module
 from unskew.core.chains.pairs import PairHistogram
 from unskew.core.chains.plan import ChainPlan
+from unskew.core.chains.tables import expected_locality
 from unskew.core.histogram import DEFAULT_BUCKETS, Histogram
 from unskew.core.routing import check_slots
 from unskew.spark.groupby import Grouped
@@ -69,7 +69,7 @@ def plan_chain(
     tasks of a stage out in turns, as it does while the whole cluster is free.
 
     `previous` is the plan in force: keys move only where that pays. `options` are those of
-    `unskew.core.chains.locality.plan_chain`: imbalance, worth, target, seed.
+    `unskew.core.chains.locality.plan_chain_tables`: imbalance, worth, target, seed.
 
     Half of the records are kept back to judge by: `expected` of the plan is the share of those that stay. Where that is
     no better than hashing, the pairs were chance, and the plan is one for balance alone.
@@ -92,10 +92,12 @@ def plan_chain(
     if isinstance(servers, bool) or not isinstance(servers, int) or servers < 1 or slots % servers:
         raise ValueError(f"servers is a number that divides the {slots} slots evenly, not {servers!r}")
     histograms, planned, kept_back = measure_chain(df, columns, sample=sample, pairs=pairs, buckets=buckets)
-    placed = [[slot % servers for slot in range(slots)]] * len(columns)
-    make = partial(ChainPlan.make, histograms, servers=servers, previous=previous, placed=placed, **options)
+    layout = [[slot % servers for slot in range(slots)]] * len(columns)
+    make = partial(
+        ChainPlan.make, histograms, servers=servers, previous=previous, server_of_slot=layout, **options
+    )
     trial = make(pairs=planned)
-    expected = expected_locality(trial.tables, kept_back, servers, placed)
+    expected = expected_locality(trial.tables, kept_back, servers, layout)
     if expected < 1.0 / servers + CHANCE:
         return replace(make(pairs=[each.reset() for each in planned]), expected=expected)
     whole = [one.merge(other) for one, other in zip(planned, kept_back, strict=True)]

@@ -16,7 +16,7 @@ BUCKETS = 512
 
 
 def measured(*columns: Any, capacity: int = 65_536) -> tuple[list[Histogram], list[PairHistogram]]:
-    """One row a record: its key at each operator of the chain."""
+    """From one row per record: its key at each operator of the chain."""
     histograms = [Histogram.from_keys(keys, buckets=BUCKETS, capacity=capacity) for keys in columns]
     return histograms, [PairHistogram.from_pairs(a, b) for a, b in pairwise(columns)]
 

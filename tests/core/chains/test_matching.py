@@ -16,15 +16,15 @@ sizes = st.integers(1, 5)
         lambda n: st.lists(st.lists(st.integers(0, 20), min_size=n, max_size=n), min_size=n, max_size=n)
     )
 )
-def test_no_other_matching_keeps_more(cells: list[list[int]]) -> None:
-    kept = np.array(cells, dtype=np.float64)
-    found = best_matching(kept)
-    rows = np.arange(len(kept))
-    assert sorted(found.tolist()) == rows.tolist()
-    assert kept[rows, found].sum() == max(kept[rows, list(p)].sum() for p in permutations(rows))
+def test_no_other_matching_gains_more(cells: list[list[int]]) -> None:
+    gain = np.array(cells, dtype=np.float64)
+    matching = best_matching(gain)
+    rows = np.arange(len(gain))
+    assert sorted(matching.tolist()) == rows.tolist()
+    assert gain[rows, matching].sum() == max(gain[rows, list(p)].sum() for p in permutations(rows))
 
 
-def test_nothing_to_keep_and_many_servers() -> None:
+def test_nothing_to_gain_and_many_servers() -> None:
     assert best_matching(np.zeros((3, 3))).tolist() == [0, 1, 2]
     shuffle = np.random.default_rng(0).permutation(100)
     assert best_matching(np.eye(100)[shuffle]).tolist() == shuffle.tolist()

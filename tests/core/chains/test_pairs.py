@@ -55,21 +55,21 @@ def test_with_enough_counters_counts_are_exact(rows: list[tuple[int, str]]) -> N
 
 @given(st.lists(records, max_size=6), capacities)
 def test_merged_batches_keep_the_guarantee(batches: list[list[tuple[int, str]]], capacity: int) -> None:
-    pairs, seen = counted([], capacity), []
+    pairs, records = counted([], capacity), []
     for rows in batches:
         pairs = pairs.merge(counted(rows, capacity))
-        seen += rows
-        assert_guarantee(pairs, seen)
+        records += rows
+        assert_guarantee(pairs, records)
 
 
 @given(records, records, capacities, capacities)
 def test_merging_takes_the_smaller_capacity_and_either_order(
-    one: list[tuple[int, str]], two: list[tuple[int, str]], few: int, more: int
+    left_rows: list[tuple[int, str]], right_rows: list[tuple[int, str]], few: int, more: int
 ) -> None:
-    left, right = counted(one, few), counted(two, more)
+    left, right = counted(left_rows, few), counted(right_rows, more)
     merged = left.merge(right)
     assert merged.capacity == min(few, more)
-    assert_guarantee(merged, one + two)
+    assert_guarantee(merged, left_rows + right_rows)
     assert figures(merged) == figures(right.merge(left))
 
 
@@ -83,7 +83,7 @@ def test_trimming_keeps_the_heaviest_and_never_forgets_that_others_were_dropped(
     assert trimmed.trimmed(capacity + 5) is trimmed
 
 
-def test_heavy_pairs_of_a_skewed_stream_are_found_in_a_hundredth_of_the_memory() -> None:
+def test_a_hundredth_of_the_memory_is_enough_for_the_heavy_pairs_of_a_skewed_stream() -> None:
     random = np.random.default_rng(1)
     a, b = random.choice(200, 100_000, p=zipf(200, 1.0)), random.choice(5000, 100_000, p=zipf(5000, 1.2))
     exact, small = PairHistogram.from_pairs(a, b), PairHistogram.empty(pa.int64(), pa.int64(), capacity=300)
@@ -101,9 +101,9 @@ def test_pairs_have_a_direction_and_any_types_of_keys() -> None:
     assert figures(mixed) == {(("a", 1), None): 2.0, (("a", 2), 2.5): 1.0}
 
 
-def test_keys_that_are_all_null_go_with_any_type() -> None:
-    none, some = PairHistogram.from_pairs([1], [None]), PairHistogram.from_pairs([1, 1], ["x", "x"])
-    for merged in (none.merge(some), some.merge(none)):
+def test_keys_that_are_all_null_merge_with_any_type() -> None:
+    nulls, names = PairHistogram.from_pairs([1], [None]), PairHistogram.from_pairs([1, 1], ["x", "x"])
+    for merged in (nulls.merge(names), names.merge(nulls)):
         assert figures(merged) == {(1, "x"): 2.0, (1, None): 1.0}
         assert merged.key_types == (pa.int64(), pa.string())
 
@@ -112,9 +112,9 @@ def test_sums_and_hashes_that_spark_made() -> None:
     a, b = ["u", "v", "u", "w"], [1, 2, 1, 3]
     pairs = PairHistogram.from_arrays(a, b, [2, 5, 1.5, 0])
     assert pairs.top() == [("v", 2, 5.0), ("u", 1, 3.5)]
-    given_hashes = PairHistogram.from_arrays(a, b, [2, 5, 1.5, 0], hashes=(hash_keys(a), hash_keys(b)))
-    assert given_hashes.top() == pairs.top()
-    assert np.array_equal(given_hashes.hashes_a, hash_keys(["v", "u"]))
+    hashed_by_spark = PairHistogram.from_arrays(a, b, [2, 5, 1.5, 0], hashes=(hash_keys(a), hash_keys(b)))
+    assert hashed_by_spark.top() == pairs.top()
+    assert np.array_equal(hashed_by_spark.hashes_a, hash_keys(["v", "u"]))
 
 
 def test_the_past_fades_or_is_forgotten() -> None:
@@ -125,6 +125,11 @@ def test_the_past_fades_or_is_forgotten() -> None:
         assert (len(nothing), nothing.total, nothing.capacity) == (0, 0.0, 2)
         assert nothing.key_types == pairs.key_types
         assert nothing.absent_bound == 0.0
+
+
+def test_one_line_says_what_was_counted() -> None:
+    pairs = counted([(1, "x")] * 3 + [(2, "y")], capacity=1)
+    assert repr(pairs) == "PairHistogram(4 records, 1 pairs counted in 75.0% of them, capacity 1)"
 
 
 def test_a_file_reads_back_and_damage_is_noticed(tmp_path: Path) -> None:

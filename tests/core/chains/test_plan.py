@@ -1,4 +1,4 @@
-"""A plan for a chain says what its tables do, and keeps its word when saved."""
+"""A plan for a chain says what its tables will do, and says the same after it was saved and loaded."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import pytest
 
 from tests.core.chains.cases import hashed, measured, weeks
 from unskew.core.chains import plan as chain_plan
-from unskew.core.chains.chain import local_shares
-from unskew.core.chains.locality import plan_chain
+from unskew.core.chains.locality import plan_chain_tables
 from unskew.core.chains.plan import ChainPlan
+from unskew.core.chains.tables import local_shares
 from unskew.core.files import UnreadableFileError
 from unskew.core.plan import Plan
 
 WEEK, NEXT = (measured(*week) for week in weeks(2, seed=4))
-PLACED = [[2, 0, 1, 0], [1, 2, 0]]
+LAYOUT = [[2, 0, 1, 0], [1, 2, 0]]
 
 
 def three_operators() -> ChainPlan:
@@ -27,10 +27,10 @@ def three_operators() -> ChainPlan:
 
 class TestFigures:
     def test_are_those_of_the_chain(self) -> None:
-        chain = plan_chain(*WEEK, 3, placed=PLACED, seed=3)
-        plan = ChainPlan.make(*WEEK, 3, placed=PLACED, seed=3)
+        chain = plan_chain_tables(*WEEK, 3, server_of_slot=LAYOUT, seed=3)
+        plan = ChainPlan.make(*WEEK, 3, server_of_slot=LAYOUT, seed=3)
         assert plan.tables == chain.tables
-        assert [each.tolist() for each in plan.server_of_slot] == PLACED
+        assert [servers.tolist() for servers in plan.server_of_slot] == LAYOUT
         assert (plan.locality, plan.hops) == (chain.locality, chain.hops)
         assert (plan.imbalance, plan.server_imbalance) == (chain.imbalance, chain.server_imbalance)
         assert (plan.servers, plan.moved, plan.previous) == (3, 0.0, None)
@@ -46,7 +46,7 @@ class TestFigures:
         plan = ChainPlan.make(histograms, [pairs[0].reset()], 3)
         assert (plan.locality, plan.hash_locality) == (1.0, 1.0)
 
-    def test_no_operator_is_evener_than_its_bound(self) -> None:
+    def test_no_operator_is_more_even_than_its_bound(self) -> None:
         plan = ChainPlan.make(*WEEK, 3, 4)
         assert plan.bound == pytest.approx([max(1.0, h.heaviest_share * 12) for h in WEEK[0]])
         for reached, bound in zip(plan.imbalance, plan.bound, strict=True):
@@ -62,8 +62,8 @@ class TestFigures:
 
 class TestPlans:
     def test_each_operator_has_one(self) -> None:
-        first = ChainPlan.make(*WEEK, 3, placed=PLACED)
-        later = ChainPlan.make(*NEXT, 3, previous=first, placed=PLACED, worth=0.05)
+        first = ChainPlan.make(*WEEK, 3, server_of_slot=LAYOUT)
+        later = ChainPlan.make(*NEXT, 3, previous=first, server_of_slot=LAYOUT, worth=0.05)
         assert [plan.previous for plan in first.plans] == [None, None]
         for o, plan in enumerate(later.plans):
             assert type(plan) is Plan
@@ -72,7 +72,7 @@ class TestPlans:
             assert plan.previous is first.tables[o]
             assert (plan.imbalance, plan.bound) == (later.imbalance[o], later.bound[o])
 
-    def test_they_know_the_load_of_keys_that_only_the_pairs_name(self) -> None:
+    def test_they_have_the_load_of_keys_that_only_the_pairs_name(self) -> None:
         histograms, pairs = measured(*weeks(1)[0], capacity=20)
         plan = ChainPlan.make(histograms, pairs, 3)
         assert [p.imbalance for p in plan.plans] == list(plan.imbalance)
@@ -92,7 +92,7 @@ def test_starts_from_a_plan_or_from_tables(tables: bool) -> None:
 class TestSaving:
     @pytest.mark.parametrize("options", [{}, {"previous": hashed(4)}, {"seed": np.int64(2), "worth": 0.2}])
     def test_it_reads_back(self, options: dict[str, Any], tmp_path: Path) -> None:
-        plan = ChainPlan.make(*WEEK, 3, placed=PLACED, **options)
+        plan = ChainPlan.make(*WEEK, 3, server_of_slot=LAYOUT, **options)
         plan.save(tmp_path / "plan")
         self.assert_same(ChainPlan.load(str(tmp_path / "plan")), plan)
 
@@ -119,11 +119,11 @@ class TestSaving:
         assert list(map(repr, loaded.plans)) == list(map(repr, plan.plans))
 
     def test_what_was_read_back_is_what_the_next_plan_starts_from(self, tmp_path: Path) -> None:
-        first = ChainPlan.make(*WEEK, 3, placed=PLACED)
+        first = ChainPlan.make(*WEEK, 3, server_of_slot=LAYOUT)
         first.save(tmp_path / "plan")
         previous = (first, ChainPlan.load(tmp_path / "plan"))
-        one, two = (ChainPlan.make(*NEXT, 3, previous=each, placed=PLACED) for each in previous)
-        assert one.tables == two.tables
+        saved, loaded = (ChainPlan.make(*NEXT, 3, previous=plan, server_of_slot=LAYOUT) for plan in previous)
+        assert saved.tables == loaded.tables
 
     def test_damage_is_noticed(self, tmp_path: Path) -> None:
         path = tmp_path / "plan"

@@ -1,8 +1,8 @@
 """Keys of every type with the `xxhash64` that a real Spark gave them.
 
 `xxhash64.json` holds the keys as text, which Spark casts to each type itself, so that no conversion of ours
-is between the key and its hash. `tests/spark/test_hashing_parity.py` checks the file against Spark; write
-it anew with `python -m tests.spark.golden`.
+stands between the key and its hash. `tests/spark/test_hashing_parity.py` checks the file against Spark; rewrite
+it with `python -m tests.spark.golden`.
 """
 
 from __future__ import annotations

@@ -12,9 +12,9 @@ def scheduling(loads: list[float], k: int) -> list[int]:
     mapping = [0] * len(loads)
     while left:
         item = left[0]
-        for other in left:
-            if loads[other] > loads[item]:
-                item = other
+        for candidate in left:
+            if loads[candidate] > loads[item]:
+                item = candidate
         target = 0
         for instance in range(k):
             if instances[instance] < instances[target]:
@@ -55,15 +55,15 @@ def build(
     return rows, mapping[len(heavy) * parts :]
 
 
-def partial_key_grouping(named: list[list[int]], k: int) -> list[int]:
-    """PKG as section 6 describes it: each tuple to the less loaded of the instances its key names."""
+def partial_key_grouping(choices: list[list[int]], k: int) -> list[int]:
+    """PKG as section 6 describes it: each tuple to the less loaded of the instances that its key names."""
     loads = [0] * k
-    sent = []
-    for instances in named:
+    targets = []
+    for instances in choices:
         best = instances[0]
         for instance in instances:
             if loads[instance] < loads[best]:
                 best = instance
         loads[best] += 1
-        sent.append(best)
-    return sent
+        targets.append(best)
+    return targets

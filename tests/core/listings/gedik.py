@@ -1,7 +1,7 @@
 """Algorithms 2 to 4 of Gedik's paper as plain loops over dictionaries, with the readings of the planners.
 
-Everything is recomputed from the mapping at every look, so nothing here shares a shortcut with the planners.
-Items are listed by falling frequency. Ties are resolved as the planners promise: a candidate within the
+Everything is recomputed from the mapping each time, so nothing here shares a shortcut with the planners.
+Items are listed in order of falling frequency. Ties are resolved as the planners promise: a candidate within the
 tolerance of the best ties with it, and the first in the stated order wins.
 """
 
@@ -24,17 +24,20 @@ UTILITY: dict[str, Callable[[float, float], float]] = {
 
 @dataclass
 class Case:
-    """What the listings are given: p(t), D_p(t), D_p(t+1), N(t+1), f and the resource functions."""
+    """The input of the listings: p(t), D_p(t), D_p(t+1), N(t+1), f and the resource functions."""
 
-    items: list[int]  # D_p(t+1) by falling frequency
-    dropped: list[int]  # D_o(t+1)
+    # D_p(t+1) by falling frequency, and D_o(t+1)
+    items: list[int]
+    dropped: list[int]
     slots: int
     f: dict[int, float]
-    beta: list[Callable[[float], float]]  # of the resources that count in ρ
+    # of the resources that count in ρ
+    beta: list[Callable[[float], float]]
     theta: list[float]
     beta_s: Callable[[float], float]
-    old: dict[int, int] | None  # p(t), None if there is none
-    ring: dict[int, int]  # H_c(t+1)
+    # p(t), None in a first plan, and H_c(t+1)
+    old: dict[int, int] | None
+    ring: dict[int, int]
     utility: str
     mapping: dict[int, int] = field(default_factory=dict)
 
@@ -55,13 +58,13 @@ class Case:
 
     def spreads(self, mapping: dict[int, int]) -> list[float]:
         """Max − min over the mean load, of each resource."""
-        found = []
+        spreads = []
         for beta in self.beta:
             loads = [0.0] * self.slots
             for d, slot in mapping.items():
                 loads[slot] += beta(self.f[d])
-            found.append((max(loads) - min(loads)) / (sum(loads) / self.slots))
-        return found
+            spreads.append((max(loads) - min(loads)) / (sum(loads) / self.slots))
+        return spreads
 
     def rho(self, mapping: dict[int, int]) -> float:
         product = 1.0
@@ -108,30 +111,29 @@ def readj(case: Case, max_moves: int = 5) -> dict[int, int]:
     """Algorithm 4, with the limit on the moves of an item that the listing leaves out."""
     mapping = {}
     for d in case.items:
-        there = case.ring[d] if case.old is None else case.old[d]
-        mapping[d] = there if there < case.slots else case.ring[d]
+        present = case.ring[d] if case.old is None else case.old[d]
+        mapping[d] = present if present < case.slots else case.ring[d]
     moves = dict.fromkeys(case.items, 0)
     while True:
         rho = case.rho(mapping)
         u = case.u(rho, _migration(case, mapping))
-        found = []
+        candidates = []
         for order, readjusted in _readjustments(case, mapping):
             changed = [d for d in case.items if mapping[d] != readjusted[d]]
             if any(moves[d] >= max_moves for d in changed):
                 continue
             a = case.rho(readjusted)
             both = zip(case.spreads(readjusted), case.spreads(mapping), strict=True)
-            if a >= rho * (1 - NOISE) or all(
-                after >= now - NOISE for after, now in both
-            ):  # no fall, or only by rounding
+            # no fall, or only by rounding
+            if a >= rho * (1 - NOISE) or all(after >= before - NOISE for after, before in both):
                 continue
             volume = abs(case.f[changed[0]] - (case.f[changed[1]] if len(changed) > 1 else 0.0))
             gain = (u - case.u(a, _migration(case, readjusted))) / max(volume, LEAST)
-            found.append((gain, order, readjusted))
-        if not found:
+            candidates.append((gain, order, readjusted))
+        if not candidates:
             return mapping
-        most = max(gain for gain, _, _ in found)
-        tied = [(order, r) for gain, order, r in found if gain >= most - GAIN_TIE * abs(most) - TIE]
+        most = max(gain for gain, _, _ in candidates)
+        tied = [(order, r) for gain, order, r in candidates if gain >= most - GAIN_TIE * abs(most) - TIE]
         _, best = min(tied, key=lambda candidate: candidate[0])
         for d in case.items:
             moves[d] += mapping[d] != best[d]
@@ -143,14 +145,14 @@ def _migration(case: Case, mapping: dict[int, int]) -> float:
 
 
 def _readjustments(case: Case, mapping: dict[int, int]) -> list[tuple[tuple[int, ...], dict[int, int]]]:
-    """All moves and swaps with their place in the order of ties."""
+    """All moves and swaps, with their position in the order of ties."""
     rank = {d: r for r, d in enumerate(case.items)}
-    found: list[tuple[tuple[int, ...], dict[int, int]]] = []
+    readjustments: list[tuple[tuple[int, ...], dict[int, int]]] = []
     for d1 in case.items:
-        others = [j for j in range(case.slots) if j != mapping[d1]]
-        found += [((0, rank[d1], j), {**mapping, d1: j}) for j in others]
+        other_slots = [j for j in range(case.slots) if j != mapping[d1]]
+        readjustments += [((0, rank[d1], j), {**mapping, d1: j}) for j in other_slots]
         for d2 in case.items:
             if rank[d1] < rank[d2] and mapping[d1] != mapping[d2]:
                 swapped = {**mapping, d1: mapping[d2], d2: mapping[d1]}
-                found.append(((1, rank[d1], rank[d2]), swapped))
-    return found
+                readjustments.append(((1, rank[d1], rank[d2]), swapped))
+    return readjustments

@@ -1,7 +1,7 @@
 """A tiny stream that moves state by the protocol, crashes often, and notices when state is lost or doubled.
 
-State is a counter a key. What the world keeps over a crash is what a real one keeps: the slots' state as the
-last batch committed it, files, acknowledgements and published turns.
+State is one counter per key. A crash leaves what it leaves in reality: the slots' state as the last batch
+committed it, files, acknowledgements and published turns.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import numpy as np
 
 from unskew.core.hashing import hash_keys
 from unskew.core.histogram import Histogram
+from unskew.core.migration.budget import Budget
 from unskew.core.migration.protocol import Acknowledgement, Exported, ProtocolError, Turn, first_turn
-from unskew.core.migration.transition import Budget
 from unskew.core.routing import RoutingTable
 
 SLOTS, BUCKETS, KEYS = 4, 5, 12  # few buckets, so that heavy keys share theirs with others
@@ -26,7 +26,7 @@ class Violation(AssertionError):  # noqa: N818 it is a finding
     """The protocol broke its promise."""
 
 
-class Crash(Exception):  # noqa: N818 it is no error, it is what the world is for
+class Crash(Exception):  # noqa: N818 it is not an error, it is what the world is for
     """The driver dies."""
 
 
@@ -54,10 +54,10 @@ MEASURED = [
 
 
 class World:
-    """One schedule, drawn from a seed and run with a kind of turn, maybe a broken one.
+    """One schedule, drawn from a seed and run with some kind of turn, perhaps a broken one.
 
-    With `shrinking`, a replay may leave out slots that were called before, which the protocol cannot
-    survive but must notice. Where it is `haunted`, a driver thought dead may publish while its batch is replayed.
+    With `shrinking`, a replay may leave out slots that were called before, which the protocol cannot survive but
+    must notice. With `haunted`, a driver that is thought dead may publish while its batch is replayed.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class World:
         self.truth: Counter[int] = Counter()
         self.files: dict[str, Rows] = {}
         self.names = 0
-        self.known_routes: dict[int, tuple[RoutingTable, list[int]]] = dict(POOL_ROUTES)
+        self.route_cache: dict[int, tuple[RoutingTable, list[int]]] = dict(POOL_ROUTES)
         self.met: Counter[str] = Counter()
 
     def run(self, batches: int) -> World:
@@ -104,15 +104,15 @@ class World:
     ) -> None:
         random, turn = self.random, self.turns[batch]
         routes = self.routes(turn.table)
-        given: dict[int, Rows] = {}
+        by_slot: dict[int, Rows] = {}
         for key, n in records.items():
-            given.setdefault(routes[key], {})[key] = n
+            by_slot.setdefault(routes[key], {})[key] = n
         more = {slot for slot in range(SLOTS) if random.random() < 0.4}
-        if batch + 1 in self.turns and (more | given.keys()) - called:
+        if batch + 1 in self.turns and (more | by_slot.keys()) - called:
             self.met["late call"] += 1
         if self.shrinking:
             called.clear()
-        called |= given.keys() | more
+        called |= by_slot.keys() | more
         order = random.sample(sorted(called), len(called))
         fate = random.choice(["slots", "acks", "published", *["commit"] * 4])
         stop = random.randrange(len(order) + 1) if fate == "slots" else None
@@ -123,7 +123,8 @@ class World:
                 raise Crash("after some slots")
             if i == haunted:
                 self._publish(turn, stalled)
-            tries = [self._slot(turn, slot, given.get(slot, {})) for _ in range(random.choice([1, 1, 1, 2]))]
+            attempts = random.choice([1, 1, 1, 2])
+            tries = [self._slot(turn, slot, by_slot.get(slot, {})) for _ in range(attempts)]
             working[slot], acks[slot] = random.choice(tries)[0], random.choice(tries)[1]
         if fate == "acks":
             stalled[:] = acks.values() if self.haunted else ()
@@ -139,19 +140,21 @@ class World:
             raise Crash("after publishing")
         self.state = working
         self.truth.update(records)
-        for handoff in turn.retired(self.turns[batch + 1]):
+        after = self.turns[batch + 1]
+        # a handoff that the next turn no longer lists was imported, and this batch will not be replayed
+        for handoff in set(turn.pending) - set(after.pending):
             self.files.pop(handoff.file, None)
-        self._check(turn, self.turns[batch + 1])
+        self._check(turn, after)
 
     def _publish(self, turn: Turn, acks: list[Acknowledgement]) -> None:
         self.turns.setdefault(turn.batch + 1, turn.close(acks, self.choose))
 
     def routes(self, table: RoutingTable) -> list[int]:
-        """The slot of each key; kept, as a table is asked many times."""
-        known = self.known_routes.get(id(table))
-        if known is None or known[0] is not table:
-            known = self.known_routes[id(table)] = (table, table.slot_of_hashes(HASHES).tolist())
-        return known[1]
+        """The slot of each key; cached, since every table is asked many times."""
+        cached = self.route_cache.get(id(table))
+        if cached is None or cached[0] is not table:
+            cached = self.route_cache[id(table)] = (table, table.slot_of_hashes(HASHES).tolist())
+        return cached[1]
 
     def choose(self, table: RoutingTable) -> RoutingTable | None:
         """A new target in nearly every batch, whether or not the last one was reached."""
@@ -163,7 +166,7 @@ class World:
             return goal
         return self.random.choice(BUDGETS).step(table, goal, self.random.choice(MEASURED))
 
-    def _slot(self, turn: Turn, slot: int, given: Rows) -> tuple[tuple[int, Rows], Acknowledgement]:
+    def _slot(self, turn: Turn, slot: int, counts: Rows) -> tuple[tuple[int, Rows], Acknowledgement]:
         """A slot's part in a batch, from its committed state."""
         applied, committed = self.state.get(slot, (None, {}))
         rows = dict(committed)
@@ -174,7 +177,7 @@ class World:
                 if key in rows:
                     raise Violation(f"key {key} arrives on slot {slot}, which has it")
                 rows[key] = value
-        for key, n in given.items():
+        for key, n in counts.items():
             if rows.get(key, 0) != self.truth[key]:
                 raise Violation(f"slot {slot} handles key {key} with state {rows.get(key)}")
             rows[key] = rows.get(key, 0) + n
@@ -194,7 +197,7 @@ class World:
         return Exported(str(self.names), destination, len(rows), 8 * len(rows))
 
     def _check(self, turn: Turn, after: Turn) -> None:
-        """Every key in one place, which is where it is routed, with what was counted; versions grow."""
+        """Every key is in one place, which is where it is routed, with what was counted; versions grow."""
         if self.shrinking:
             return  # a slot left out may hold stale rows until it is called, and refused
         places = [(slot, rows) for slot, (_, rows) in self.state.items()]
@@ -203,16 +206,16 @@ class World:
             if handoff.released > applied:
                 places.append((handoff.destination, self.files[handoff.file]))
         routes = self.routes(after.table)
-        found: Rows = {}
+        counted: Rows = {}
         for slot, rows in places:
             for key, value in rows.items():
-                if key in found:
+                if key in counted:
                     raise Violation(f"key {key} is in two places after batch {turn.batch}")
                 if routes[key] != slot:
                     raise Violation(f"key {key} is on {slot} and routed to {routes[key]} after {turn.batch}")
-                found[key] = value
-        if found != self.truth:
-            raise Violation(f"{found} is not {dict(self.truth)} after batch {turn.batch}")
+                counted[key] = value
+        if counted != self.truth:
+            raise Violation(f"{counted} is not {dict(self.truth)} after batch {turn.batch}")
         if max(routes) >= after.table.slots:
             raise Violation(f"slot {max(routes)} is used, but not active")
         grown = after.table.version - turn.table.version

@@ -1,4 +1,4 @@
-"""The policy switches only for a gain that pays for the move."""
+"""The policy switches only if the gain pays for the move."""
 
 from __future__ import annotations
 
@@ -64,13 +64,13 @@ def test_cooldown() -> None:
 
 
 def test_a_table_near_its_bound_is_left_alone() -> None:
-    other = make_table("oracle", SKEWED, 8)
-    decision = Policy(tolerance=0.05).decide(BETTER, other, [SKEWED, SKEWED], FREE)
+    best = make_table("oracle", SKEWED, 8)
+    decision = Policy(tolerance=0.05).decide(BETTER, best, [SKEWED, SKEWED], FREE)
     assert not decision.switch
     assert "within 5% of its bound" in decision.reason
 
 
-def test_the_same_table_is_no_switch() -> None:
+def test_the_same_table_is_not_a_switch() -> None:
     assert "keeps" in Policy().decide(HASHED, HASHED, [SKEWED], FREE).reason
 
 

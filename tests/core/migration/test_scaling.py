@@ -16,20 +16,20 @@ def usage(records: float = 0.0, busy: float = 0.0) -> Usage:
 
 
 @given(st.integers(1, 50), st.integers(1, 50), st.floats(0, 1e6), st.floats(0, 1e3), st.floats(1, 1e4))
-def test_the_mean_load_comes_to_lie_in_the_range_if_it_can(
+def test_the_mean_load_ends_up_in_the_range_if_it_can(
     now: int, most: int, records: float, lower: float, width: float
 ) -> None:
     rule = LoadRange(lower, lower + width)
     now = min(now, most)
-    wanted = rule.slots(now, most, [usage(1), usage(records)])
-    assert 1 <= wanted <= most
+    slots = rule.slots(now, most, [usage(1), usage(records)])
+    assert 1 <= slots <= most
     if lower <= records / now <= rule.upper:
-        assert wanted == now
-    elif wanted < most:
-        assert records / wanted <= (rule.lower + rule.upper) / 2 + 1e-9
-    # what it chose it sticks to, unless no number of slots is within the range
-    if rule.lower <= records / wanted <= rule.upper:
-        assert rule.slots(wanted, most, [usage(records)]) == wanted
+        assert slots == now
+    elif slots < most:
+        assert records / slots <= (rule.lower + rule.upper) / 2 + 1e-9
+    # it sticks to what it chose, unless no number of slots is within the range
+    if rule.lower <= records / slots <= rule.upper:
+        assert rule.slots(slots, most, [usage(records)]) == slots
 
 
 def test_a_load_that_grows_or_shrinks_changes_the_number_of_slots() -> None:
@@ -40,14 +40,8 @@ def test_a_load_that_grows_or_shrinks_changes_the_number_of_slots() -> None:
 
 def test_slots_are_busy_about_the_target_of_the_time() -> None:
     rule = Utilisation(0.5, interval=10, patience=1)
-    assert [rule.slots(2, 8, [usage(busy=b)]) for b in (9.0, 5.0, 10.1, 21.0, 1000.0, 0.0)] == [
-        2,
-        1,
-        3,
-        5,
-        8,
-        1,
-    ]
+    busy = (9.0, 5.0, 10.1, 21.0, 1000.0, 0.0)
+    assert [rule.slots(2, 8, [usage(busy=b)]) for b in busy] == [2, 1, 3, 5, 8, 1]
 
 
 def test_one_odd_batch_scales_nothing() -> None:
@@ -67,15 +61,15 @@ def test_one_odd_batch_scales_nothing() -> None:
     st.floats(0.05, 1.0),
     st.integers(1, 4),
 )
-def test_the_number_of_slots_is_one_that_there_can_be(
+def test_the_number_of_slots_is_possible_and_stays(
     now: int, most: int, busy: list[float], target: float, patience: int
 ) -> None:
     now = min(now, most)
     rule = Utilisation(target, 10.0, patience)
-    wanted = rule.slots(now, most, [usage(busy=b) for b in busy])
-    assert 1 <= wanted <= most
-    if wanted != now and max(busy[-patience:]) == min(busy[-patience:]):
-        assert rule.slots(wanted, most, [usage(busy=b) for b in busy]) == wanted
+    slots = rule.slots(now, most, [usage(busy=b) for b in busy])
+    assert 1 <= slots <= most
+    if slots != now and max(busy[-patience:]) == min(busy[-patience:]):
+        assert rule.slots(slots, most, [usage(busy=b) for b in busy]) == slots
 
 
 @pytest.mark.parametrize(

@@ -1,39 +1,30 @@
+"""A table between two tables sends each key where one of the two does, and moves no more than it may."""
+
 from __future__ import annotations
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.core.table_cases import BUCKETS, NAMES, histograms, tables
+from tests.core.table_cases import BUCKETS, NAMES, entries_moved, histograms, tables
 from unskew.core.hashing import buckets_of, hash_keys
 from unskew.core.histogram import Histogram
 from unskew.core.loads import migration, slot_loads
-from unskew.core.migration.transition import Budget, agreed, toward
+from unskew.core.migration.transition import step_toward, table_after
 from unskew.core.routing import RoutingTable
 
 ALL = hash_keys(NAMES)
 HOMES = buckets_of(ALL, BUCKETS)
 
 whole = tables(split=False)
-budgets = st.one_of(
-    st.integers(1, 4).map(Budget.fluid), st.floats(0.01, 1).map(Budget.batched), st.just(Budget.sudden())
-)
-
-
-def moved(table: RoutingTable, goal: RoutingTable) -> int:
-    """How many entries have another slot."""
-    heavy = np.union1d(table.hashes, goal.hashes)
-    keys = table.slot_of_hashes(heavy) != goal.slot_of_hashes(heavy)
-    return int(keys.sum() + (table.buckets != goal.buckets).sum())
 
 
 @given(whole, whole, st.sets(st.integers(0, BUCKETS)))
-def test_keys_of_exporters_go_by_the_target_and_no_others(
+def test_only_keys_of_exporters_follow_the_target(
     table: RoutingTable, target: RoutingTable, exporters: set[int]
 ) -> None:
-    result = agreed(table, target, exporters)
+    result = table_after(table, target, exporters)
     old, new = table.slot_of_hashes(ALL).tolist(), target.slot_of_hashes(ALL).tolist()
     assert result.slot_of_hashes(ALL).tolist() == [
         n if o in exporters else o for o, n in zip(old, new, strict=True)
@@ -44,62 +35,44 @@ def test_keys_of_exporters_go_by_the_target_and_no_others(
     assert max(result.buckets.max(), result.choices.max(initial=0)) < result.slots
     assert result.version == table.version + (result is not table)
     assert result is table or not result.same_routes(table)
-    if result is not table:  # a row where the target has one, and where a key is not with its bucket
+    if result is not table:
+        # a row where the target has one, and where a key is not with its bucket
         apart = result.slot_of_hashes(ALL) != result.buckets[HOMES]
         assert set(result.hashes) == set(target.hashes) | set(ALL[apart])
         assert result.keys.to_pylist() == [NAMES[ALL.tolist().index(h)] for h in result.hashes]
 
 
 @given(whole, whole)
-def test_all_exporters_agree_on_the_target_and_none_on_the_table(
+def test_all_exporters_lead_to_the_target_and_none_to_the_table(
     table: RoutingTable, target: RoutingTable
 ) -> None:
-    assert agreed(table, target, range(BUCKETS)).same_routes(target)
-    assert agreed(table, target, []) is table
+    assert table_after(table, target, range(BUCKETS)).same_routes(target)
+    assert table_after(table, target, []) is table
 
 
-def test_slots_shrink_when_nothing_is_left_outside() -> None:
+def test_slots_shrink_once_nothing_is_left_outside() -> None:
     table, target = RoutingTable.build(4, [0, 1, 2, 3]), RoutingTable.build(2, [0, 1, 0, 1])
-    assert agreed(table, target, {0, 1, 2}).slots == 4
-    assert agreed(table, target, {2, 3}).slots == 2
-    assert agreed(target, table, {0}).slots == 4
+    assert table_after(table, target, {0, 1, 2}).slots == 4
+    assert table_after(table, target, {2, 3}).slots == 2
+    assert table_after(target, table, {0}).slots == 4
 
 
 def test_a_key_merged_back_while_its_bucket_waits_keeps_a_row() -> None:
     home = int(buckets_of(hash_keys(["a"]), 4)[0])
     table = RoutingTable.build(3, [0] * 4, ["a"], [1])
     target = RoutingTable.build(3, [2] * 4)
-    result = agreed(table, target, {1})
+    result = table_after(table, target, {1})
     assert result.heavy == {"a": 2}
     assert result.buckets[home] == 0
-
-
-@given(whole, whole, st.none() | histograms(), budgets)
-def test_steps_end_at_the_goal_and_each_makes_progress(
-    table: RoutingTable, goal: RoutingTable, histogram: Histogram | None, budget: Budget
-) -> None:
-    left = moved(table, goal)
-    for _ in range(left + 1):
-        step = budget.step(table, goal, histogram)
-        if left:
-            assert moved(step, goal) < left
-        if budget.entries is not None:
-            assert moved(table, step) <= budget.entries
-        for place, a, b in zip(step.buckets, table.buckets, goal.buckets, strict=True):
-            assert place in (a, b)
-        table, left = step, moved(step, goal)
-        if step is goal:
-            break
-    assert table.same_routes(goal)
 
 
 @given(whole, whole, histograms(), st.floats(0.01, 1))
 def test_a_step_moves_no_more_than_its_share_unless_it_is_one_entry(
     table: RoutingTable, goal: RoutingTable, histogram: Histogram, share: float
 ) -> None:
-    step = toward(table, goal, histogram, share=share)
+    step = step_toward(table, goal, histogram, share=share)
     within = migration(table, step, histogram).state <= share * histogram.total_state * (1 + 1e-6)
-    assert within or not histogram.total_state or moved(table, step) == 1
+    assert within or not histogram.total_state or entries_moved(table, step) == 1
     if histogram.total_state and migration(table, goal, histogram).state <= share * histogram.total_state:
         assert step is goal
 
@@ -108,28 +81,19 @@ def test_what_relieves_most_goes_first() -> None:
     h = Histogram.from_counts({"a": 50, "b": 30, "c": 5, "d": 1}, buckets=4)
     table = RoutingTable.build(3, [0] * 4, list("abcd"), [0, 0, 0, 1])
     goal = RoutingTable.build(3, [0] * 4, list("abcd"), [0, 1, 2, 2])
-    assert toward(table, goal, h, entries=1).heavy == {"a": 0, "b": 1, "c": 0, "d": 1}
+    assert step_toward(table, goal, h, entries=1).heavy == {"a": 0, "b": 1, "c": 0, "d": 1}
     # b is too large for this share, c and d are not, and c relieves more
-    assert toward(table, goal, h, share=0.06).heavy == {"a": 0, "b": 0, "c": 2, "d": 1}
-    # nothing fits, so one moves all the same
-    assert slot_loads(toward(table, goal, h, share=0.001), h).tolist() == [55, 31, 0]
+    assert step_toward(table, goal, h, share=0.06).heavy == {"a": 0, "b": 0, "c": 2, "d": 1}
+    # nothing fits, but one entry moves anyway
+    assert slot_loads(step_toward(table, goal, h, share=0.001), h).tolist() == [55, 31, 0]
 
 
 def test_tables_of_other_key_types_or_with_split_rows_are_refused() -> None:
     names = RoutingTable.build(2, [0, 1], ["a"], [0])
     numbers = RoutingTable.build(2, [0, 1], [1], [0])
     with pytest.raises(ValueError, match="string keys and the target for int64 keys"):
-        agreed(names, numbers, {0})
+        table_after(names, numbers, {0})
     with pytest.raises(ValueError, match="'a' names several slots"):
-        toward(names, RoutingTable.build(2, [0, 1], ["a"], [[0, 1]]))
+        step_toward(names, RoutingTable.build(2, [0, 1], ["a"], [[0, 1]]))
     # a table without rows has no type to speak of
-    assert agreed(RoutingTable.hashed(2, 2), numbers, {0}).key_type == pa.int64()
-
-
-@pytest.mark.parametrize(
-    ("wrong", "complaint"),
-    [({"share": 0.0}, "share"), ({"share": 1.5}, "share"), ({"entries": 0}, "entries")],
-)
-def test_budgets_that_move_nothing_are_refused(wrong: dict[str, float], complaint: str) -> None:
-    with pytest.raises(ValueError, match=complaint):
-        Budget(**wrong)  # type: ignore[arg-type]
+    assert table_after(RoutingTable.hashed(2, 2), numbers, {0}).key_type == pa.int64()

@@ -18,10 +18,10 @@ import pytest
 
 from tests.streaming.worker.slot_world import BUCKETS, KEYS, MAX_SLOTS, StreamWorld, alike, key_type
 from unskew.core.hashing import hash_keys
+from unskew.core.migration.budget import Budget
 from unskew.core.migration.policy import Policy
 from unskew.core.migration.protocol import Acknowledgement
 from unskew.core.migration.scaling import LoadRange
-from unskew.core.migration.transition import Budget
 from unskew.streaming.driver.callback import Callback
 from unskew.streaming.driver.controller import Controller, Steering, histogram_of
 from unskew.streaming.storage.ledger import Ledger, Report

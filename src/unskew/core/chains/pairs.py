@@ -1,4 +1,4 @@
-"""What two successive operators have in common: how often a key of one and a key of the next meet in a record."""
+"""How often a key of one operator and a key of the next meet in a record: frequent pairs, in bounded memory."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ from unskew.core.sketches.space_saving import largest
 from unskew.core.sketches.tracked import Tracked
 
 DEFAULT_PAIRS = 1_000_000
-"""Pairs counted one by one: the paper found 10⁶ enough for 173 million records. About 40 MB and the keys."""
+"""Pairs counted individually: the paper found 10⁶ enough for 173 million records. About 40 MB and the keys."""
 
 _KIND, _FORMAT = "pair histogram", 1
 
-_MIX = np.uint64(0x9E3779B97F4A7C15)  # 2⁶⁴ over the golden ratio: spreads what multiplication carries upwards
+# 2⁶⁴ over the golden ratio: multiplying by it spreads low bits over the high ones.
+_MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,18 +33,21 @@ class PairHistogram:
 
     Guarantee, with N = `total` records, c = `capacity` and f the true number of records of a pair: a counted
     pair has `counts` ≤ f ≤ `counts` + `errors` ≤ f + N/c, and every pair with f > N/c is counted. It is Space
-    Saving over pairs, with its merge. What one call takes in is summed exactly first, so while no more than c
-    different pairs were seen in all, every count is exact and every error 0. `counts` is what was certainly seen:
-    the edge weights of `locality`, so that counters taken over from other pairs do not pass for correlations.
+    Saving over pairs, with its merge. The records of one call are summed exactly first, so every count is exact
+    and every error 0 as long as there were no more than c different pairs in all. `counts` is the number of records
+    that certainly had the pair. `locality` uses it for edge weights, so that counters taken over from other pairs do
+    not pass for correlations.
 
-    A pair is told by the two 64-bit hashes of its keys (see `hashing`); the keys themselves, of any type, are
-    kept for tables and people. Pairs are listed heaviest first. To go on counting, merge the next batch in; after
-    a reconfiguration start anew (`reset`) as the paper does, or let the past fade (`decayed`).
+    A pair is identified by the two 64-bit hashes of its keys (see `hashing`); the keys themselves, of any type, are
+    there for tables and people. Pairs are listed heaviest first. To count on, merge the next batch in; after
+    a reconfiguration start over (`reset`) as the paper does, or let the past fade (`decayed`).
 
     Cost: one hash table over the pairs. Caneill et al., "Locality-aware routing in stateful streaming
     applications", section 3.2; the sketch is that of Metwally et al., ICDT 2005.
 
     >>> pairs = PairHistogram.from_pairs(["Asia", "Asia", "Oceania"], ["#java", "#java", "#python"])
+    >>> pairs
+    PairHistogram(3 records, 2 pairs counted in 100.0% of them, capacity 1000000)
     >>> pairs.top(), pairs.total
     ([('Asia', '#java', 2.0), ('Oceania', '#python', 1.0)], 3.0)
     >>> pairs.merge(pairs).trimmed(1).top()
@@ -81,7 +85,7 @@ class PairHistogram:
         key_type_a: pa.DataType | None = None,
         key_type_b: pa.DataType | None = None,
     ) -> PairHistogram:
-        """From one row a record: its key at the first operator and its key at the second."""
+        """From one row per record: its key at the first operator and its key at the second."""
         a, b = as_keys(keys_a, key_type_a), as_keys(keys_b, key_type_b)
         return cls.from_arrays(a, b, np.ones(len(a)), capacity=capacity)
 
@@ -99,7 +103,7 @@ class PairHistogram:
     ) -> PairHistogram:
         """From pairs and how many records have them; a pair that occurs several times is summed.
 
-        `hashes` are those of the two keys where they are known already, as Spark's `xxhash64` gives them.
+        `hashes` are those of both columns of keys, if Spark's `xxhash64` computed them already.
         """
         _check_capacity(capacity)
         a, b = as_keys(keys_a, key_type_a), as_keys(keys_b, key_type_b)
@@ -109,26 +113,33 @@ class PairHistogram:
         if len(lengths | {len(hashes_a), len(hashes_b)}) > 1:
             raise ValueError(
                 f"{len(a)} keys of the first operator, {len(b)} of the second and {len(figures)} counts: "
-                "give one of each for each pair"
+                "pass one of each per pair"
             )
         names, codes = numbered(np.zeros(0, np.int64), _pair_hashes(hashes_a, hashes_b))
         summed = np.bincount(codes, figures, len(names)).astype(np.float64, copy=False)
-        kept = np.flatnonzero(summed)  # pairs of no records say nothing
-        kept = kept[largest(summed[kept], names[kept], capacity)]
-        rows = first_rows(codes)[kept]
+        # pairs without records say nothing
+        counted = np.flatnonzero(summed)
+        counted = counted[largest(summed[counted], names[counted], capacity)]
+        rows = first_rows(codes)[counted]
         return cls(
             a.take(pa.array(rows)),
             b.take(pa.array(rows)),
             hashes_a[rows],
             hashes_b[rows],
-            summed[kept],
-            np.zeros(len(kept)),
+            summed[counted],
+            np.zeros(len(counted)),
             float(figures.sum()),
             capacity,
         )._heaviest_first()
 
     def __len__(self) -> int:
         return len(self.counts)
+
+    def __repr__(self) -> str:
+        return (
+            f"PairHistogram({self.total:,.0f} records, {len(self)} pairs counted in {self.covered:.1%} of them, "
+            f"capacity {self.capacity})"
+        )
 
     @property
     def key_types(self) -> tuple[pa.DataType, pa.DataType]:
@@ -147,7 +158,7 @@ class PairHistogram:
 
     @property
     def covered(self) -> float:
-        """The share of all records that the counted pairs certainly stand for."""
+        """The share of all records that certainly have one of the counted pairs."""
         return float(self.counts.sum() / self.total) if self.total else 1.0
 
     @cached_property
@@ -157,18 +168,13 @@ class PairHistogram:
     def merge(self, other: PairHistogram) -> PairHistogram:
         """Both windows together, with the guarantee for their summed records and the smaller capacity.
 
-        A pair that one side does not count gets that side's smallest counter as error, once its counters are all
-        taken. Commutative, and associative up to the guarantee. Keys that are all null go with any type.
+        A pair that one side does not count gets that side's smallest counter as its error, once that side's counters
+        are all taken. Commutative, and associative up to the guarantee. Keys that are all null merge with any type.
         """
         capacity = min(self.capacity, other.capacity)
         ours, theirs = self.trimmed(capacity), other.trimmed(capacity)
-        a, b = (
-            _together(one, two, side)
-            for one, two, side in (
-                (ours.keys_a, theirs.keys_a, "first"),
-                (ours.keys_b, theirs.keys_b, "second"),
-            )
-        )
+        a = _concatenate(ours.keys_a, theirs.keys_a, "first")
+        b = _concatenate(ours.keys_b, theirs.keys_b, "second")
         merged = ours._tracked(0).merged(
             theirs._tracked(len(ours)),
             ours.absent_bound,
@@ -188,7 +194,7 @@ class PairHistogram:
         )._heaviest_first()
 
     def trimmed(self, capacity: int) -> PairHistogram:
-        """The `capacity` heaviest pairs; counters that were never there cannot be added, so it only shrinks."""
+        """The `capacity` heaviest pairs; a larger capacity changes nothing, since dropped pairs cannot come back."""
         _check_capacity(capacity)
         if capacity >= self.capacity:
             return self
@@ -205,7 +211,7 @@ class PairHistogram:
         )
 
     def reset(self) -> PairHistogram:
-        """The same kind of histogram with nothing in it, as the paper starts anew after a reconfiguration."""
+        """An empty histogram of the same kind, for starting over after a reconfiguration as the paper does."""
         return PairHistogram.empty(*self.key_types, capacity=self.capacity)
 
     def top(self, n: int = 10) -> list[tuple[Any, Any, float]]:
@@ -278,7 +284,7 @@ def _pair_hashes(a: Hashes, b: Hashes) -> Hashes:
     return (mixed ^ (mixed >> np.uint64(29))).view(np.int64)
 
 
-def _together(ours: pa.Array, theirs: pa.Array, side: str) -> pa.Array:
+def _concatenate(ours: pa.Array, theirs: pa.Array, side: str) -> pa.Array:
     """The keys of both, of one type."""
     if pa.types.is_null(ours.type):
         ours = ours.cast(theirs.type)
@@ -291,12 +297,14 @@ def _together(ours: pa.Array, theirs: pa.Array, side: str) -> pa.Array:
 
 def _checked(counts: ArrayLike) -> Floats:
     figures = np.asarray(counts, dtype=np.float64).reshape(-1)
-    bad = np.flatnonzero(~(np.isfinite(figures) & (figures >= 0)))
-    if len(bad):
-        raise ValueError(f"counts must be finite and not negative, but count {bad[0]} is {figures[bad[0]]}")
+    wrong = np.flatnonzero(~(np.isfinite(figures) & (figures >= 0)))
+    if len(wrong):
+        raise ValueError(
+            f"counts must be finite and not negative, but count {wrong[0]} is {figures[wrong[0]]}"
+        )
     return figures
 
 
 def _check_capacity(capacity: int) -> None:
     if isinstance(capacity, bool) or not isinstance(capacity, int | np.integer) or capacity < 1:
-        raise ValueError(f"capacity is the number of pairs counted, a whole number from 1, not {capacity!r}")
+        raise ValueError(f"capacity is the number of pairs to count, a whole number from 1, not {capacity!r}")

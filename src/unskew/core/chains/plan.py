@@ -1,4 +1,4 @@
-"""A plan for operators in a row: their tables with what they were made from, to look at and to save."""
+"""A plan for chained operators: their tables and the measurements they were made from, to print and to save."""
 
 from __future__ import annotations
 
@@ -12,10 +12,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unskew.core import files
-from unskew.core.chains.chain import Chain, hashed_operator, hop_records, local_shares, overall
-from unskew.core.chains.locality import plan_chain
+from unskew.core.chains.locality import plan_chain_tables
 from unskew.core.chains.pairs import PairHistogram
 from unskew.core.chains.servers import Servers
+from unskew.core.chains.tables import (
+    ChainTables,
+    hashed_table,
+    hop_records,
+    local_shares,
+    overall_locality,
+)
 from unskew.core.histogram import Histogram
 from unskew.core.loads import lower_bound
 from unskew.core.plan import Plan
@@ -28,9 +34,9 @@ _KIND, _FORMAT = "chain plan", 1
 class ChainPlan:
     """The tables of a chain of operators together with the measurements they were made from.
 
-    `previous` has the tables before, None for a first plan. `locality` is that of the pairs the tables were made from,
-    which they fit better than others; `expected` is that of records they were not made from, if there were any to judge
-    by. The other figures are those of `Chain`, one an operator where they are tuples.
+    `previous` has the tables that were in force before, None for a first plan. `locality` is that of the pairs the
+    tables were made from, which they fit better than other pairs; `expected` is that of records they were not made
+    from, if there were any to judge by. The other figures are those of `ChainTables`; tuples have one per operator.
 
     >>> regions, tags = ["Asia", "Asia", "Oceania", "Oceania"], ["#java", "#ruby", "#python", "#perl"]
     >>> sides = [Histogram.from_keys(keys, buckets=8) for keys in (regions, tags)]
@@ -38,7 +44,7 @@ class ChainPlan:
     ChainPlan(2 operators, 2 servers, locality 1.000, imbalance 1.000 1.000, bound 1.000 1.000)
     """
 
-    chain: Chain
+    chain: ChainTables
     pairs: tuple[PairHistogram, ...]
     previous: tuple[RoutingTable, ...] | None = None
     options: dict[str, Any] = field(default_factory=dict)
@@ -52,13 +58,21 @@ class ChainPlan:
         servers: int,
         slots_per_server: int = 1,
         previous: ChainPlan | Sequence[RoutingTable] | None = None,
-        placed: Sequence[ArrayLike] | None = None,
+        server_of_slot: Sequence[ArrayLike] | None = None,
         **options: Any,
     ) -> Self:
-        """Plan as `plan_chain` does, which has the arguments and the options, starting from `previous` where given."""
+        """Plan with `plan_chain_tables`, whose arguments and options these are; `previous` may also be a plan."""
         tables = previous.tables if isinstance(previous, ChainPlan) else previous
         before = None if tables is None else tuple(tables)
-        chain = plan_chain(histograms, pairs, servers, slots_per_server, before, placed=placed, **options)
+        chain = plan_chain_tables(
+            histograms,
+            pairs,
+            servers,
+            slots_per_server,
+            before,
+            server_of_slot=server_of_slot,
+            **options,
+        )
         return cls(chain, tuple(pairs), before, options)
 
     @property
@@ -93,13 +107,13 @@ class ChainPlan:
 
     @cached_property
     def hash_locality(self) -> float:
-        """The share that would stay with plain hashing, another hash for each operator: about 1 / servers."""
+        """The share that would stay with plain hashing, a different hash for each operator: about 1 / servers."""
         hashed = [
-            hashed_operator(o, table.slots, len(table.buckets), table.key_type)
+            hashed_table(o, table.slots, len(table.buckets), table.key_type)
             for o, table in enumerate(self.tables)
         ]
-        hops = local_shares(hashed, self.pairs, placed=self.server_of_slot)
-        return overall(hops, hop_records(self.pairs))
+        hops = local_shares(hashed, self.pairs, server_of_slot=self.server_of_slot)
+        return overall_locality(hops, hop_records(self.pairs))
 
     @property
     def imbalance(self) -> tuple[float, ...]:
@@ -118,21 +132,21 @@ class ChainPlan:
 
     @property
     def moved(self) -> float:
-        """The share of all state that changes its slot; 0 for a first plan."""
+        """The share of all state that moves to another slot; 0 for a first plan."""
         return self.chain.moved
 
     @cached_property
     def plans(self) -> tuple[Plan, ...]:
-        """The plan of each operator by itself."""
-        before = self.previous or (None,) * len(self.tables)
-        each = zip(self.tables, self.histograms, before, strict=True)
-        return tuple(Plan(table, h, "locality", old, dict(self.options)) for table, h, old in each)
+        """The plan of each operator on its own."""
+        previous = self.previous or (None,) * len(self.tables)
+        operators = zip(self.tables, self.histograms, previous, strict=True)
+        return tuple(Plan(table, h, "locality", old, dict(self.options)) for table, h, old in operators)
 
     def __repr__(self) -> str:
         moved = "" if self.previous is None else f", moved {self.moved:.3f}"
         return (
             f"ChainPlan({len(self.tables)} operators, {self.servers} servers, locality {self.locality:.3f}, "
-            f"imbalance {_listed(self.imbalance)}, bound {_listed(self.bound)}{moved})"
+            f"imbalance {_joined(self.imbalance)}, bound {_joined(self.bound)}{moved})"
         )
 
     def save(self, path: str | Path) -> None:
@@ -146,7 +160,7 @@ class ChainPlan:
         parts = {f"{kind} {i}": part.to_bytes() for kind, of in kinds.items() for i, part in enumerate(of)}
         meta = {
             "servers": self.servers,
-            "placed": [each.tolist() for each in self.server_of_slot],
+            "placed": [servers.tolist() for servers in self.server_of_slot],
             "chosen": self.chain.chosen,
             "expected": self.expected,
             "options": {name: files.plain(value) for name, value in self.options.items()},
@@ -166,10 +180,12 @@ class ChainPlan:
         if "previous 0" in parts:
             previous = tuple(RoutingTable.from_bytes(parts[f"previous {o}"], name) for o in operators)
         servers = Servers.of(meta["servers"], meta["placed"])
-        hops = np.array(local_shares(tables, pairs, placed=servers.of_slot))
-        chain = Chain.of(tables, histograms, servers, hops, hop_records(pairs), previous, meta["chosen"])
+        hops = np.array(local_shares(tables, pairs, server_of_slot=servers.of_slot))
+        chain = ChainTables.of(
+            tables, histograms, servers, hops, hop_records(pairs), previous, meta["chosen"]
+        )
         return cls(chain, pairs, previous, meta["options"], meta.get("expected"))
 
 
-def _listed(figures: Sequence[float]) -> str:
+def _joined(figures: Sequence[float]) -> str:
     return " ".join(f"{figure:.3f}" for figure in figures)

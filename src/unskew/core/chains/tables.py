@@ -1,120 +1,179 @@
-"""From the servers of an operator's keys to its table: buckets level the servers, slots share a server's load."""
+"""The tables of chained operators and what they achieve together: records that stay, even loads, state that moves."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from unskew.core.chains.metis import NOWHERE, Index
+from unskew.core.chains.pairs import PairHistogram
 from unskew.core.chains.servers import Servers
-from unskew.core.histogram import Floats, Histogram, Measures, sum_by
-from unskew.core.planners import keel
-from unskew.core.planners.parts.workbench import NEW
-from unskew.core.routing import RoutingTable, Slots
-from unskew.core.scheduling import fill
+from unskew.core.histogram import DEFAULT_BUCKETS, Floats, Histogram
+from unskew.core.loads import Migration, imbalance, migration, slot_loads
+from unskew.core.routing import RoutingTable
 
 
 @dataclass(frozen=True, eq=False)
-class Operator:
-    """One operator of a chain: what was measured of it, the rows of the keys to place, and its table until now."""
+class ChainTables:
+    """A table for each of several chained operators, and what the tables will do.
 
-    number: int
-    histogram: Histogram
-    rows: Index
-    servers: Servers
-    before: RoutingTable | None
-
-    def table(self, server: NDArray[np.int32], cap: float, target: float) -> RoutingTable:
-        """The table that puts each of the keys on its server.
-
-        A server gets no more than `cap` of the load, where buckets can see to it, and none of its slots more than
-        1 + `target` of their mean, where `keel` can.
-        """
-        histogram, rows = self.histogram, self.rows
-        old_keys, old_buckets = self._old_slots()
-        rest = self._unplaced()
-        carried = sum_by(server, histogram.tracked.weights[rows], self.servers.count)
-        # nothing has to stay where it is in a first plan, so the servers can be levelled at no cost
-        level = (cap if self.before is not None else 1.0 / self.servers.count) * histogram.total
-        bucket_server = _levelled(rest.weights, rest.state, self._homes(), carried, level)
-        at = self._slots(
-            np.concatenate([server, bucket_server]),
-            np.concatenate([histogram.tracked.weights[rows], rest.weights]),
-            np.concatenate([histogram.tracked.state[rows], rest.state]),
-            np.concatenate([old_keys, old_buckets]),
-            target,
-        )
-        keys, buckets = at[: len(rows)], at[len(rows) :]
-        apart = (
-            keys != buckets[histogram.key_buckets[rows]]
-        )  # the others go with their bucket and need no row
-        return RoutingTable.build(
-            self.servers.slots(self.number),
-            buckets,
-            histogram.keys.take(pa.array(rows[apart])),
-            keys[apart],
-            key_type=histogram.key_type,
-            hashes=histogram.hashes[rows[apart]],
-            version=self.before.version + 1 if self.before is not None else 1,
-        )
-
-    def _old_slots(self) -> tuple[Slots, Slots]:
-        """The slot that each of the keys, and each bucket, has now."""
-        if self.before is None:
-            return np.full(len(self.rows), NEW, np.int32), np.full(self.histogram.buckets, NEW, np.int32)
-        return self.before.slot_of_hashes(self.histogram.hashes[self.rows]), self.before.buckets
-
-    def _homes(self) -> NDArray[np.int32]:
-        """The server that each bucket has now; in a first plan they are dealt out, as many to each."""
-        if self.before is not None:
-            return self.servers.holding(self.number, self.before.buckets)
-        each = -(-self.servers.slots(self.number) // self.servers.count)
-        return np.arange(self.histogram.buckets, dtype=np.int32) // each % self.servers.count
-
-    def _unplaced(self) -> Measures:
-        """What each bucket holds besides the keys that are placed by themselves."""
-        histogram = self.histogram
-        others = np.ones(len(histogram.hashes), dtype=np.bool_)
-        others[self.rows] = False
-        homes = histogram.key_buckets[others]
-        return histogram.rest + histogram.tracked[others].summed_by(homes, histogram.buckets)
-
-    def _slots(
-        self, server: NDArray[np.int32], load: Floats, state: Floats, old: Slots, target: float
-    ) -> Slots:
-        """The slot of each entry, on its server."""
-        stays = self.servers.holding(self.number, old) == server
-        slot = np.empty(len(server), np.int32)
-        for number, own in enumerate(self.servers.own(self.number)):
-            mine = np.flatnonzero(server == number)
-            if len(own) == 1 or not len(mine):
-                slot[mine] = own[0]
-                continue
-            here = np.where(stays[mine], np.searchsorted(own, old[mine]), NEW).astype(np.int32)
-            slot[mine] = own[keel.spread(load[mine], state[mine], here, len(own), target)]
-        return slot
-
-
-def _levelled(
-    load: Floats, state: Floats, old: NDArray[np.int32], carried: Floats, level: float
-) -> NDArray[np.int32]:
-    """The server of each bucket: its old one, unless that has more than `level` with the keys it carries.
-
-    Then those leave that relieve it for the least state; the emptiest servers take them.
+    `histograms` are those of the operators; `server_of_slot` has the server of each of their slots. `locality` is
+    the share of the counted pairs' records whose two keys are on one server, and `hops` the same for each two
+    successive operators; with hashing it is about 1 / `servers`. `imbalance` is max/mean over the slots of each
+    operator, `server_imbalance` over the servers, and `joint_imbalance` over the servers with the operators' shares
+    summed, which is what METIS bounds. `migration` is what moves against the previous tables (None for a first
+    plan), `moved` is that as a share of all state, and `chosen` names the candidate that was taken: "metis",
+    "refined" or "kept".
     """
-    server = old.copy()
-    loads = carried + sum_by(server[server >= 0], load[server >= 0], len(carried))
-    for full in np.flatnonzero(loads > level).tolist():
-        mine = np.flatnonzero((server == full) & (load > 0))
-        mine = mine[np.argsort(state[mine] / load[mine], kind="stable")]
-        leaving = mine[: int(np.searchsorted(np.cumsum(load[mine]), loads[full] - level)) + 1]
-        server[leaving] = NOWHERE
-        loads[full] -= load[leaving].sum()
-    waiting = np.flatnonzero(server == NOWHERE)
-    busy, idle = waiting[load[waiting] > 0], waiting[load[waiting] == 0]
-    server[busy] = fill(load[busy], loads)
-    server[idle] = np.arange(len(idle)) % len(carried)  # keys that were not seen yet will come to them
-    return server
+
+    tables: tuple[RoutingTable, ...]
+    histograms: tuple[Histogram, ...]
+    servers: int
+    server_of_slot: tuple[NDArray[np.int32], ...]
+    locality: float
+    hops: tuple[float, ...]
+    imbalance: tuple[float, ...]
+    server_imbalance: tuple[float, ...]
+    joint_imbalance: float
+    migration: tuple[Migration, ...] | None = None
+    moved: float = 0.0
+    chosen: str = "metis"
+
+    @classmethod
+    def of(
+        cls,
+        tables: Sequence[RoutingTable],
+        histograms: Sequence[Histogram],
+        servers: Servers,
+        hops: Floats,
+        weights: Floats,
+        previous: Sequence[RoutingTable] | None,
+        chosen: str,
+    ) -> ChainTables:
+        """The tables with their figures; `hops` has the locality and `weights` the pairs' records of each hop."""
+        by_slot = [slot_loads(table, h) for table, h in zip(tables, histograms, strict=True)]
+        by_server = [
+            np.array([loads[own].sum() for own in servers.slots_by_server(o)])
+            for o, loads in enumerate(by_slot)
+        ]
+        joint = np.sum([loads / (loads.sum() or 1.0) for loads in by_server], axis=0)
+        moves = None
+        if previous is not None:
+            changes = zip(previous, tables, histograms, strict=True)
+            moves = tuple(migration(old, new, h) for old, new, h in changes)
+        state = sum(h.total_state for h in histograms)
+        return cls(
+            tuple(tables),
+            tuple(histograms),
+            servers.count,
+            servers.of_slot,
+            overall_locality(hops, weights),
+            tuple(hops.tolist()),
+            tuple(imbalance(loads) for loads in by_slot),
+            tuple(imbalance(loads) for loads in by_server),
+            imbalance(joint),
+            moves,
+            sum(move.state for move in moves) / state if moves and state else 0.0,
+            chosen,
+        )
+
+    def __repr__(self) -> str:
+        imbalances = " ".join(f"{figure:.3f}" for figure in self.imbalance)
+        return (
+            f"ChainTables({len(self.tables)} operators, {self.servers} servers, locality {self.locality:.3f}, "
+            f"imbalance {imbalances}, moved {self.moved:.3f}, {self.chosen})"
+        )
+
+
+def local_shares(
+    tables: Sequence[RoutingTable],
+    pairs: Sequence[PairHistogram],
+    slots_per_server: int = 1,
+    server_of_slot: Sequence[ArrayLike] | None = None,
+) -> tuple[float, ...]:
+    """For each two successive operators, the share of the counted pairs' records that stay on their server.
+
+    `server_of_slot` has one array per operator; without it slot s is on server s // `slots_per_server`.
+
+    >>> pairs = PairHistogram.from_pairs([1, 2, 3, 4], [1, 2, 3, 4])
+    >>> tables = [RoutingTable.hashed(2, 8), RoutingTable.hashed(2, 8)]
+    >>> local_shares(tables, [pairs]), local_shares(tables, [pairs], server_of_slot=[[0, 1], [1, 0]])
+    ((1.0,), (0.0,))
+    """
+    if server_of_slot is None:
+        of_slot = [np.arange(table.slots) // slots_per_server for table in tables]
+    else:
+        of_slot = [np.asarray(servers) for servers in server_of_slot]
+    shares = []
+    hops = zip(pairwise(tables), pairwise(of_slot), pairs, strict=True)
+    for (table_a, table_b), (servers_a, servers_b), hop in hops:
+        server_a = servers_a[table_a.slot_of_hashes(hop.hashes_a)]
+        server_b = servers_b[table_b.slot_of_hashes(hop.hashes_b)]
+        local = server_a == server_b
+        shares.append(float(hop.counts @ local / hop.counts.sum()) if len(hop) else 1.0)
+    return tuple(shares)
+
+
+def expected_locality(
+    tables: Sequence[RoutingTable],
+    pairs: Sequence[PairHistogram],
+    servers: int,
+    server_of_slot: Sequence[ArrayLike],
+) -> float:
+    """The share of records that will stay, judged by pairs that the tables were not planned with.
+
+    Tables also fit what is chance in the pairs they were planned with, so those would promise too much. Records of
+    pairs that were not counted are taken to stay as often as with hashing.
+
+    >>> tables = [RoutingTable.hashed(2, 8), RoutingTable.hashed(2, 8)]
+    >>> pairs = PairHistogram.from_pairs([1, 2, 3, 4], [1, 2, 3, 4])
+    >>> [expected_locality(tables, [counted], 2, [[0, 1], [0, 1]]) for counted in (pairs, pairs.trimmed(2))]
+    [1.0, 0.75]
+    """
+    shares = local_shares(tables, pairs, server_of_slot=server_of_slot)
+    covered = [hop.covered for hop in pairs]
+    hops = [share * part + (1.0 - part) / servers for share, part in zip(shares, covered, strict=True)]
+    return overall_locality(hops, np.array([hop.total for hop in pairs]))
+
+
+def overall_locality(hops: ArrayLike, weights: Floats) -> float:
+    """The share of all pairs' records that stay, from that of each hop and its records; 1 if there are no records.
+
+    >>> overall_locality([1.0, 0.5], np.array([30.0, 10.0]))
+    0.875
+    """
+    return min(1.0, float(np.asarray(hops) @ weights / weights.sum())) if weights.any() else 1.0
+
+
+def hop_records(pairs: Sequence[PairHistogram]) -> Floats:
+    """The counted records of each hop."""
+    return np.array([hop.counts.sum() for hop in pairs])
+
+
+def hashed_chain(
+    key_types: Sequence[pa.DataType], slots: int, buckets: int = DEFAULT_BUCKETS
+) -> tuple[RoutingTable, ...]:
+    """Plain hashing with a different hash for each operator, which the paper compares with: about 1 / servers stays.
+
+    >>> first, second = hashed_chain([pa.int64(), pa.int64()], slots=2, buckets=1024)
+    >>> 0.45 < float((first.buckets == second.buckets).mean()) < 0.55
+    True
+    """
+    return tuple(hashed_table(o, slots, buckets, key_type) for o, key_type in enumerate(key_types))
+
+
+def hashed_table(operator: int, slots: int, buckets: int, key_type: pa.DataType) -> RoutingTable:
+    """Plain hashing for operator number `operator` of a chain.
+
+    Buckets of all operators come from one hash, under which equal keys of two operators would always meet on one
+    server; so the buckets of each operator after the first are shuffled.
+    """
+    plain = RoutingTable.hashed(slots, buckets, key_type)
+    if operator == 0:
+        return plain
+    order = np.random.default_rng(operator).permutation(buckets)
+    return RoutingTable.build(slots, plain.buckets[order], key_type=key_type)

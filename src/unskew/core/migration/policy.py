@@ -1,4 +1,4 @@
-"""Whether to switch to a new table: what it will save against what moving the state costs."""
+"""Whether to switch to a new table: only if it saves more time than moving the state costs."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from unskew.core.routing import RoutingTable
 
 @dataclass(frozen=True)
 class Costs:
-    """What was measured on this job: nothing here is a constant of unskew.
+    """What work costs on this job, as measured on it: unskew assumes no constants.
 
-    `seconds_per_load`: processing one unit of load on its slot; `seconds_per_state`: moving one unit of
-    state (its bytes, unless the histogram counts otherwise); `seconds_per_switch`: what any switch costs,
-    however little moves.
+    `seconds_per_load` is the time to process one unit of load on its slot, `seconds_per_state` the time to move one
+    unit of state (a byte, unless the histogram measures state in another unit), and `seconds_per_switch` the fixed
+    cost of a switch, however little moves.
     """
 
     seconds_per_load: float
@@ -45,16 +45,15 @@ class Decision:
 class Policy:
     """Switch when the time saved over a horizon exceeds the time that moving the state takes.
 
-    A window lasts as long as its fullest slot, so the gain of a window is the difference of the highest
-    slot loads under the two tables. It is taken as the mean over the recent windows, times `horizon`
-    windows to come. Guards against switching to and fro: the gain must exceed the cost by the factor
-    1 + `hysteresis`; the new table must be better in each of the last `patience` windows, so one odd
-    window moves nothing; after a switch `cooldown` windows pass before the next; and a table within
-    `tolerance` of the lower bound is left alone. A change of N is not a matter of balance and is decided
-    elsewhere.
+    A window takes as long as its fullest slot, so the gain per window is the difference between the highest
+    slot loads under the two tables. The mean gain of the recent windows counts for `horizon` windows to come.
+    Guards against switching back and forth: the gain must exceed the cost by the factor 1 + `hysteresis`; the new
+    table must be better in each of the last `patience` windows, so one odd window moves nothing; after a switch
+    `cooldown` windows pass before the next; and a table within `tolerance` of the lower bound is left alone. A
+    change of N is not a matter of balance and is decided elsewhere.
 
-    The decision is a pure function of its arguments, so a replayed batch decides alike. The KIP paper's
-    published decider ignores the cost of migration; this one is built on it.
+    The decision is a pure function of its arguments, so a replayed batch decides the same. The decider published
+    with the KIP paper ignores the cost of migration; this one is built on it.
     """
 
     horizon: int = 20
@@ -82,7 +81,7 @@ class Policy:
         *,
         windows_since_switch: int | None = None,
     ) -> Decision:
-        """Judge `candidate` on the recent windows, oldest first; the newest one tells the state to move.
+        """Judge `candidate` by the `recent` windows, oldest first; the newest says how much state moves.
 
         >>> from unskew.core.plan import make_table
         >>> h = Histogram.from_counts({"a": 50, "b": 30, "c": 20}, buckets=16)
@@ -97,17 +96,16 @@ class Policy:
             return Decision(False, "the planner keeps the present table")
         if windows_since_switch is not None and windows_since_switch < self.cooldown:
             return Decision(False, f"only {windows_since_switch} windows since the last switch")
-        now, bound = imbalance(slot_loads(current, newest)), lower_bound(newest, current.slots)
-        if now <= bound * (1 + self.tolerance):
+        present, bound = imbalance(slot_loads(current, newest)), lower_bound(newest, current.slots)
+        if present <= bound * (1 + self.tolerance):
             return Decision(
-                False, f"imbalance {now:.3f} is within {self.tolerance:.0%} of its bound {bound:.3f}"
+                False, f"imbalance {present:.3f} is within {self.tolerance:.0%} of its bound {bound:.3f}"
             )
         gains = [_gain(current, candidate, window, costs) for window in recent]
         better = [gain > 0 for gain in gains[-self.patience :]]
         gain = self.horizon * sum(gains) / len(gains)
-        cost = (
-            migration(current, candidate, newest).state * costs.seconds_per_state + costs.seconds_per_switch
-        )
+        moved = migration(current, candidate, newest).state
+        cost = moved * costs.seconds_per_state + costs.seconds_per_switch
         if len(better) < self.patience or not all(better):
             return Decision(False, f"better in {sum(better)} of the last {self.patience} windows", gain, cost)
         if gain <= cost * (1 + self.hysteresis):
@@ -120,6 +118,6 @@ class Policy:
 
 
 def _gain(current: RoutingTable, candidate: RoutingTable, window: Histogram, costs: Costs) -> float:
-    """Seconds that the candidate saves in one such window."""
+    """The seconds that the candidate saves in this window."""
     before, after = slot_loads(current, window).max(), slot_loads(candidate, window).max()
     return float(before - after) * costs.seconds_per_load

@@ -1,4 +1,4 @@
-"""How many slots a stream should have: rules that look at the load of the last batches."""
+"""How many slots a stream should have: rules that go by the load of the last batches."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Usage:
-    """One batch: its records, the seconds its slots were busy in all, and the seconds from its start to its end.
+    """One batch: its `records`, the `busy` seconds of all its slots, and the `wall` seconds from its start to its end.
 
-    `handling` are the busy seconds that went into records, not into reading and storing state.
+    `handling` is the part of `busy` that went into records rather than into reading and storing state.
     """
 
     records: float
@@ -27,14 +27,14 @@ class Scaling(Protocol):
     """A rule for the number of slots."""
 
     def slots(self, now: int, most: int, recent: Sequence[Usage]) -> int:
-        """The number of slots wanted, between 1 and `most`."""
+        """The number of slots to have, between 1 and `most`; `now` is the present number."""
 
 
 @dataclass(frozen=True)
 class LoadRange:
-    """ELB's rule: the mean load of a slot (records a batch) stays between `lower` and `upper`.
+    """ELB's rule: keep the mean load of a slot (records per batch) between `lower` and `upper`.
 
-    Outside the range N becomes what brings the mean to the middle of it, which leaves room on both sides.
+    Outside that range, N becomes the number that brings the mean to its middle, which leaves room on both sides.
 
     >>> LoadRange(100, 300).slots(2, 8, [Usage(1000, 1, 1)])
     5
@@ -50,7 +50,7 @@ class LoadRange:
             )
 
     def slots(self, now: int, most: int, recent: Sequence[Usage]) -> int:
-        """The number of slots wanted."""
+        """The number of slots to have."""
         if not recent or self.lower <= recent[-1].records / now <= self.upper:
             return now
         return _within(math.ceil(recent[-1].records / ((self.lower + self.upper) / 2)), most)
@@ -58,10 +58,10 @@ class LoadRange:
 
 @dataclass(frozen=True)
 class Utilisation:
-    """Slots are busy about `target` of the time that a batch may take.
+    """Keep slots busy for about `target` of the time that a batch may take.
 
-    `interval` is that time in seconds (the trigger's, usually). N changes only if each of the last `patience`
-    batches asks for it, to the mean of what they ask for: one long batch scales nothing.
+    `interval` is that time in seconds, usually the trigger's. N changes only if each of the last `patience` batches
+    asks for it, to the mean of what they ask for: one long batch scales nothing.
 
     >>> Utilisation(0.5, interval=10, patience=1).slots(2, 8, [Usage(1000, 20, 12)])
     4
@@ -81,13 +81,13 @@ class Utilisation:
             raise ValueError(f"patience is a whole number of batches, at least 1, not {self.patience!r}")
 
     def slots(self, now: int, most: int, recent: Sequence[Usage]) -> int:
-        """The number of slots wanted."""
+        """The number of slots to have."""
         last = recent[-self.patience :]
         if len(last) < self.patience:
             return now
-        wanted = [_within(math.ceil(u.busy / (self.interval * self.target)), most) for u in last]
-        if all(n > now for n in wanted) or all(n < now for n in wanted):
-            return _within(round(float(np.mean(wanted))), most)
+        needed = [_within(math.ceil(u.busy / (self.interval * self.target)), most) for u in last]
+        if all(n > now for n in needed) or all(n < now for n in needed):
+            return _within(round(float(np.mean(needed))), most)
         return now
 
 

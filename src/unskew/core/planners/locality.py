@@ -18,8 +18,8 @@ def plan(
 ) -> RoutingTable:
     """The table of `keel`: correlated keys share a server only where there are two operators or more.
 
-    Locality is a property of a chain: `plan_chain` in `unskew.core.chains.locality` takes the histograms of all its
-    operators and the pairs of keys between them, and makes their tables together. Under this name a single operator
+    Locality is a property of a chain: `plan_chain_tables` in `unskew.core.chains.locality` takes the histograms of all
+    its operators and the pairs of keys between them, and makes their tables together. Under this name a single operator
     has the same balance and the same movement as `keel`, whose options these are, so that code which is given
     the name of a planner need not treat this one apart.
 

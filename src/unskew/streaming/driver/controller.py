@@ -15,10 +15,10 @@ import pyarrow as pa
 from unskew.core.histogram import Histogram, Measures
 from unskew.core.history import merge_all
 from unskew.core.loads import imbalance, lower_bound, migration, slot_loads
+from unskew.core.migration.budget import Budget
 from unskew.core.migration.policy import Costs, Decision, Policy
 from unskew.core.migration.protocol import Turn
 from unskew.core.migration.scaling import Scaling, Usage
-from unskew.core.migration.transition import Budget
 from unskew.core.plan import make_table, series
 from unskew.core.routing import RoutingTable
 from unskew.streaming.failpoints import failpoint

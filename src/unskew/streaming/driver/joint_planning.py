@@ -10,9 +10,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from unskew.core.chains.chain import Chain, expected_locality
-from unskew.core.chains.locality import plan_chain
+from unskew.core.chains.locality import plan_chain_tables
 from unskew.core.chains.pairs import PairHistogram
+from unskew.core.chains.tables import ChainTables, expected_locality
 from unskew.core.history import merge_all
 from unskew.core.loads import imbalance, slot_loads
 from unskew.core.migration.policy import Decision
@@ -89,8 +89,10 @@ class JointPlanner:
             merge_all(histogram for _, histogram, _ in controller.recent) for controller in controllers
         ]
 
-        def planned(pairs: Sequence[PairHistogram]) -> Chain:
-            return plan_chain(histograms, pairs, servers, previous=tables, placed=executors, **self.options)
+        def planned(pairs: Sequence[PairHistogram]) -> ChainTables:
+            return plan_chain_tables(
+                histograms, pairs, servers, previous=tables, server_of_slot=executors, **self.options
+            )
 
         chain = planned(self.pairs)
         gain = expected_locality(chain.tables, latest, servers, executors) - locality
@@ -153,7 +155,7 @@ def _counted_pairs(ledgers: Sequence[Ledger], batch: int) -> list[PairHistogram]
     return histograms if len(histograms) == len(ledgers) else []
 
 
-def _go(chain: Chain, tables: Sequence[RoutingTable], reason: str, locality: float) -> list[Goal]:
+def _go(chain: ChainTables, tables: Sequence[RoutingTable], reason: str, locality: float) -> list[Goal]:
     reason = f"{reason}; {chain.moved:.1%} of the state moves"
     changes = [not new.same_routes(old) for new, old in zip(chain.tables, tables, strict=True)]
     return [

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from unskew.core.migration.budget import Budget
 from unskew.core.migration.scaling import Scaling
-from unskew.core.migration.transition import Budget
 
 
 @dataclass(frozen=True)
