@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from unskew.core.histogram import Floats, Histogram
 from unskew.core.loads import slot_loads
+from unskew.core.planners.declaration import Planner, UnsuitablePlannerError
 from unskew.core.routing import RoutingTable
 
 _Ints = NDArray[np.int64]
@@ -148,7 +149,21 @@ def _check(
         raise ValueError(f"a window has {other[0]} buckets where the histogram has {histogram.buckets}")
     if not 0.0 <= theta < np.inf:
         raise ValueError(f"theta is a covariance, 0 or more, not {theta}")
-    if not isinstance(substreams, int) or substreams < slots:
-        raise ValueError(
-            f"substreams={substreams!r} cannot fill {slots} slots: use a whole number of at least {slots}"
+    if isinstance(substreams, bool) or not isinstance(substreams, int):
+        raise ValueError(f"substreams is a whole number, not {substreams!r}: use {slots} or more")
+    if substreams < slots:
+        raise UnsuitablePlannerError(
+            f"substreams={substreams} cannot fill {slots} slots: use {slots} or more substreams"
         )
+
+
+PLANNER = Planner(
+    "clb",
+    plan,
+    summary="correlation-based load balancing: substreams whose loads rise together are kept apart",
+    movement="sets of substreams keep the slot that holds most of their state",
+    paper='Guo and Zhou, "Stateful Load Balancing for Parallel Stream Processing", section 4, algorithm 2',
+    uses_windows=True,
+    # a diagnosis has one window
+    compared=False,
+)

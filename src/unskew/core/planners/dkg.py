@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unskew.core.histogram import Histogram
+from unskew.core.planners.declaration import Planner, UnsuitablePlannerError
 from unskew.core.planners.parts.universal_hash import draw
 from unskew.core.routing import RoutingTable
 from unskew.core.scheduling import longest_first
@@ -73,12 +74,21 @@ def bucket_groups(buckets: int, slots: int, mu: float | None, seed: int) -> NDAr
         return np.arange(buckets)
     if not 1.0 <= mu < np.inf:
         raise ValueError(
-            f"mu is the number of bucket groups a slot, at least 1, not {mu}; or None for no groups"
+            f"mu is the number of bucket groups per slot, at least 1, not {mu}; or None for no groups"
         )
     groups = ceil(slots * mu)
     if groups > buckets:
-        raise ValueError(
+        raise UnsuitablePlannerError(
             f"mu={mu} asks for {groups} groups of only {buckets} buckets: "
             "use a smaller mu or mu=None, or measure with more buckets"
         )
     return draw(groups, seed)(np.arange(buckets))
+
+
+PLANNER = Planner(
+    "dkg",
+    plan,
+    summary="distribution-aware key grouping: heavy keys and groups of buckets, scheduled together",
+    movement="no promise",
+    paper='Rivetti et al., "Efficient Key Grouping for Near-Optimal Load Balancing", DEBS 2015, section 3',
+)

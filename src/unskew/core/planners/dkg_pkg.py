@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from unskew.core.histogram import Histogram
+from unskew.core.planners.declaration import Planner
 from unskew.core.planners.dkg import bucket_groups, heavy_part
 from unskew.core.planners.pkg import check_choices
 from unskew.core.routing import RoutingTable
@@ -45,3 +46,13 @@ def plan(
         hashes=kept.hashes,
         key_type=histogram.key_type,
     )
+
+
+PLANNER = Planner(
+    "dkg-pkg",
+    plan,
+    summary="DKG with each heavy key scheduled in equal parts; needs an operator that merges",
+    movement="no promise",
+    paper="Rivetti et al., DEBS 2015, section 6, figure 14",
+    splits=True,
+)

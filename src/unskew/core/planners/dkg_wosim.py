@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from unskew.core.histogram import Histogram
+from unskew.core.planners.declaration import Planner
 from unskew.core.planners.dkg import heavy_part
 from unskew.core.planners.parts.universal_hash import draw
 from unskew.core.routing import RoutingTable
@@ -36,3 +37,12 @@ def plan(
         hashes=kept.hashes,
         key_type=histogram.key_type,
     )
+
+
+PLANNER = Planner(
+    "dkg-wosim",
+    plan,
+    summary="DKG without scheduling the buckets, which shows what scheduling the light keys is worth",
+    movement="no promise",
+    paper="Rivetti et al., DEBS 2015, section 6, figure 13",
+)

@@ -10,6 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from unskew.core.histogram import Floats, Histogram
+from unskew.core.planners.declaration import Planner
 from unskew.core.routing import RoutingTable, Slots
 
 
@@ -151,3 +152,12 @@ def _check(lower: float | None, upper: float | None, tolerance: float, heavy: in
         )
     if heavy is not None and (not isinstance(heavy, int) or heavy < 0):
         raise ValueError(f"heavy is a number of keys, 0 or more, or None for 2N, not {heavy!r}")
+
+
+PLANNER = Planner(
+    "elb",
+    plan,
+    summary="eager load balancing: overloaded slots shed entries until every slot is in a range of load",
+    movement="only out of overloaded slots",
+    paper='Guo and Zhou, "Stateful Load Balancing for Parallel Stream Processing", section 3, algorithm 1',
+)

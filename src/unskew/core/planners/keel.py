@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from unskew.core.histogram import Floats, Histogram, sum_by
 from unskew.core.loads import migration
+from unskew.core.planners.declaration import Planner
 from unskew.core.planners.parts.workbench import NEW, SLACK, SLIGHT, Entries, Placement, Work
 from unskew.core.routing import RoutingTable
 from unskew.core.scheduling import evened, longest_first, makespan
@@ -279,3 +280,12 @@ def check(
         raise ValueError(f"grain is a share of the mean slot load, above 0 and at most 1, not {grain}")
     if rows is not None and rows < 0:
         raise ValueError(f"rows is the most heavy rows to keep, 0 or more, not {rows}")
+
+
+PLANNER = Planner(
+    "keel",
+    plan,
+    summary="ours: the least movement of state for a target balance, or the best balance for a movement budget",
+    movement="the least state that reaches `target`, or at most `budget`",
+    uses_cores=True,
+)

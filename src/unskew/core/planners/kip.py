@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unskew.core.histogram import Floats, Histogram
+from unskew.core.planners.declaration import Planner
 from unskew.core.routing import RoutingTable, Slots
 
 _Ints = NDArray[np.int64]
@@ -133,3 +134,15 @@ def _most_hosts(heavy_loads: Floats, host_load: float, level: float, *, strict: 
     for _ in range(3):
         guess -= (guess >= 0) & ~fits(guess)
     return np.maximum(guess, -1)
+
+
+PLANNER = Planner(
+    "kip",
+    plan,
+    summary="key isolator partitioner: heavy keys are isolated, buckets of equal weight fill the rest",
+    movement="a heavy key stays where it fits, a bucket unless its slot is overloaded",
+    paper=(
+        'Zvara et al., "System-aware dynamic partitioning for batch and streaming workloads", '
+        "section 4, algorithm 1"
+    ),
+)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from unskew.core.histogram import Histogram
 from unskew.core.planners import keel
+from unskew.core.planners.declaration import Planner
 from unskew.core.routing import RoutingTable
 
 
@@ -30,3 +31,14 @@ def plan(
     True
     """
     return keel.plan(histogram, slots, previous, seed=seed, target=target, budget=budget)
+
+
+PLANNER = Planner(
+    "locality",
+    plan,
+    summary="chained operators: correlated keys on one server; a single operator is planned as by `keel`",
+    movement="state moves only where the locality gained is worth it",
+    paper='Caneill et al., "Locality-aware routing in stateful streaming applications", section 3.3',
+    # a diagnosis judges one operator, for which this is `keel`
+    compared=False,
+)

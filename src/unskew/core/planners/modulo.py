@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from unskew.core.histogram import Histogram
+from unskew.core.planners.declaration import Planner
 from unskew.core.routing import RoutingTable
 
 
@@ -35,3 +36,14 @@ def plan(
         hashes=histogram.hashes[present],
         key_type=histogram.key_type,
     )
+
+
+PLANNER = Planner(
+    "modulo",
+    plan,
+    summary="the key itself mod N, for integer keys; other keys as `hash`",
+    movement="nothing while N and the tracked keys stay",
+    paper='Rivetti et al., DEBS 2015, section 5.1 ("Modulo")',
+    # for most data a twin of `hash`
+    compared=False,
+)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from unskew.core.histogram import Histogram
+from unskew.core.planners.declaration import Planner
 from unskew.core.routing import RoutingTable
 from unskew.core.scheduling import longest_first
 
@@ -32,3 +33,12 @@ def plan(
         hashes=histogram.hashes,
         key_type=histogram.key_type,
     )
+
+
+PLANNER = Planner(
+    "oracle",
+    plan,
+    summary="O-apx: every tracked key and every bucket scheduled, close to the best that whole keys allow",
+    movement="no promise",
+    paper='Rivetti et al., DEBS 2015, section 5.1 ("O-apx")',
+)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from unskew.core.hashing import Hashes
 from unskew.core.histogram import Floats, Histogram
+from unskew.core.planners.declaration import Planner
 from unskew.core.planners.parts.universal_hash import draw
 from unskew.core.routing import RoutingTable, Slots
 
@@ -105,3 +106,13 @@ def _least_loaded(weights: Floats, places: NDArray[np.int64], start: Floats) -> 
         loads[slot] += weights[item]
         chosen[item] = slot
     return chosen
+
+
+PLANNER = Planner(
+    "pkg",
+    plan,
+    summary="partial key grouping: each key is shared between two candidate slots; needs an operator that merges",
+    movement="tracked keys stay while N stays",
+    paper="Nasir et al., ICDE 2015; compared in Rivetti et al., DEBS 2015, section 6, figure 14",
+    splits=True,
+)

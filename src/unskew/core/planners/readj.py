@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unskew.core.histogram import Floats, Histogram
+from unskew.core.planners.declaration import Planner
 from unskew.core.planners.parts.gedik import LEAST_FREQUENCY, NOISE, TIE, Problem, pose
 from unskew.core.planners.parts.resources import Resource
 from unskew.core.planners.ring import REPLICAS
@@ -212,3 +213,15 @@ def _critical(load: Floats) -> list[int]:
         return [int(order[1])] if high > low else []
     found = [int(order[-1])] if high - runner_up > noticed else []
     return [*found, int(order[0])] if second - low > noticed else found
+
+
+PLANNER = Planner(
+    "readj",
+    plan,
+    summary="tracked keys stay, then are moved and swapped while the balance improves; the rest on a ring",
+    movement="a tracked key moves only where that improves the balance",
+    paper=(
+        'Gedik, "Partitioning functions for stateful data parallelism in stream processing", '
+        "section 4.2.4, algorithm 4"
+    ),
+)

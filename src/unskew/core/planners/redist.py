@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unskew.core.histogram import Histogram
+from unskew.core.planners.declaration import Planner
 from unskew.core.planners.parts.gedik import Problem, first_of_least, pose, spreads_after_adding
 from unskew.core.planners.parts.resources import Resource
 from unskew.core.planners.ring import REPLICAS
@@ -74,3 +75,17 @@ def _place(problem: Problem) -> NDArray[np.int64]:
         for rows in (items, moving, volume, use.T):
             rows[best:left] = rows[best + 1 : left + 1]
     return placement
+
+
+PLANNER = Planner(
+    "redist",
+    plan,
+    summary="tracked keys placed from scratch, at each step the best-fitting key for its load; the rest on a ring",
+    movement="weighed against balance by the utility function",
+    paper=(
+        'Gedik, "Partitioning functions for stateful data parallelism in stream processing", '
+        "section 4.2.3, algorithm 3"
+    ),
+    # its time grows with the square of its rows: 4 s with 256 slots, a minute with 512
+    max_slots=256,
+)

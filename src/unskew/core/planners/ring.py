@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from unskew.core.hashing import hash_keys
 from unskew.core.histogram import Histogram
+from unskew.core.planners.declaration import Planner
 from unskew.core.routing import RoutingTable, Slots
 
 REPLICAS = 1000
@@ -61,3 +62,12 @@ def ring(slots: int, buckets: int, replicas: int = REPLICAS, seed: int = 0) -> S
     cells = owners[order][following].astype(np.int32)
     cells.setflags(write=False)
     return cells
+
+
+PLANNER = Planner(
+    "ring",
+    plan,
+    summary="consistent hashing: each slot owns many points on a ring, a bucket belongs to the next point",
+    movement="only to slots that are added or from slots that are removed",
+    paper='Karger et al. 1997; in Gedik, section 4.1.1 ("consistent")',
+)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unskew.core.histogram import Histogram
+from unskew.core.planners.declaration import Planner
 from unskew.core.planners.parts.gedik import Problem, first_of_least, pose, spreads_after_adding
 from unskew.core.planners.parts.resources import Resource
 from unskew.core.planners.ring import REPLICAS
@@ -76,3 +77,15 @@ def _place(problem: Problem) -> NDArray[np.int64]:
         gamma += moving[item, slot]
         loads[:, slot] += added[:, 0]
     return placement
+
+
+PLANNER = Planner(
+    "scan",
+    plan,
+    summary="tracked keys one after another, heaviest first, each to its best slot; the rest on a ring",
+    movement="weighed against balance by the utility function",
+    paper=(
+        'Gedik, "Partitioning functions for stateful data parallelism in stream processing", '
+        "section 4.2.2, algorithm 2"
+    ),
+)

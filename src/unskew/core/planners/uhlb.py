@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from unskew.core.histogram import Histogram
+from unskew.core.planners.declaration import Planner
 from unskew.core.planners.parts.universal_hash import draw
 from unskew.core.routing import RoutingTable
 
@@ -27,3 +28,12 @@ def plan(
     round_number = 0 if previous is None else previous.version + 1
     chosen = draw(slots, seed, round_number)(np.arange(histogram.buckets))
     return RoutingTable.build(slots, chosen, key_type=histogram.key_type)
+
+
+PLANNER = Planner(
+    "uhlb",
+    plan,
+    summary="a 2-universal hash of the buckets, drawn again at each planning",
+    movement="nearly everything, each time",
+    paper='Guo and Zhou, "Stateful Load Balancing for Parallel Stream Processing", section 5',
+)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from unskew.core.histogram import Histogram
+from unskew.core.planners.declaration import Planner
 from unskew.core.planners.parts.universal_hash import draw
 from unskew.core.routing import RoutingTable
 
@@ -24,3 +25,12 @@ def plan(
     """
     chosen = draw(slots, seed)(np.arange(histogram.buckets))
     return RoutingTable.build(slots, chosen, key_type=histogram.key_type)
+
+
+PLANNER = Planner(
+    "universal",
+    plan,
+    summary="a 2-universal hash of the buckets, with a provable bound on collisions",
+    movement="nothing while N stays",
+    paper='Rivetti et al., DEBS 2015, section 5.1 ("Universal")',
+)

@@ -24,13 +24,12 @@ from unskew.core.migration.policy import Policy
 from unskew.core.migration.protocol import first_turn
 from unskew.core.migration.scaling import Scaling
 from unskew.core.migration.transition import Budget
-from unskew.core.plan import Plan as CorePlan
-from unskew.core.plan import check_name, options_of
-from unskew.core.planners import NAMES, SPLITTING
+from unskew.core.plan import Plan
+from unskew.core.planners import PLANNERS
+from unskew.core.planners import planner as planner_named
 from unskew.core.routing import RoutingTable, check_slots
 from unskew.spark.keys import KeyColumns, column, key_columns
 from unskew.spark.options import cores_of
-from unskew.spark.plan import Plan
 from unskew.streaming.api.state import described
 from unskew.streaming.driver.callback import Callback, Sink
 from unskew.streaming.driver.controller import Controller, Settings
@@ -309,7 +308,7 @@ def _tables(row: Sequence[Operation], plan: Plan | ChainPlan | str | Path | None
         return []
     if isinstance(plan, str | Path):
         plan = ChainPlan.load(plan) if len(row) > 1 else Plan.load(plan)
-    if not isinstance(plan, CorePlan | ChainPlan):
+    if not isinstance(plan, Plan | ChainPlan):
         raise ValueError(
             f"plan is what unskew.plan or unskew.plan_chain returns, or its path, not a {type(plan).__name__}"
         )
@@ -332,9 +331,9 @@ def _steered(
     planner: str, policy: Policy | str | None, options: Mapping[str, Any] | None, row: Sequence[Operation]
 ) -> Together | None:
     """What plans the operators together, or None where each is planned by itself; the planner's options checked."""
-    check_name(planner)
-    if planner in SPLITTING:
-        whole = [n for n in NAMES if n not in SPLITTING]
+    declared = planner_named(planner)
+    if declared.splits:
+        whole = [name for name, each in PLANNERS.items() if not each.splits]
         raise ValueError(
             f"planner {planner!r} splits keys over slots, but a key's state is in one place: "
             f"use one of {', '.join(whole)}"
@@ -349,7 +348,7 @@ def _steered(
         )
     if joint and options and policy is None:
         raise ValueError("policy=None keeps the tables fixed: leave the planner's options out")
-    known = {"every", *inspect.signature(check_options).parameters} if joint else set(options_of(planner))
+    known = {"every", *inspect.signature(check_options).parameters} if joint else set(declared.options)
     strange = sorted(set(options or {}) - known)
     if strange:
         named = ", ".join(sorted(known)) or "none"
