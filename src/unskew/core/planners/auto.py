@@ -130,7 +130,7 @@ PLANNER = Planner(
     "auto",
     plan,
     summary="plain hashing where skew does not matter, else `keel`; gives its reason",
-    movement="as that of the planner it chooses",
+    movement="as with the planner it chooses",
     uses_cores=True,
     explained=plan_with_reason,
 )

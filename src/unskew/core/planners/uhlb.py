@@ -34,6 +34,6 @@ PLANNER = Planner(
     "uhlb",
     plan,
     summary="a 2-universal hash of the buckets, drawn again at each planning",
-    movement="nearly everything, each time",
+    movement="about 1 − 1/N of all state, at each planning",
     paper='Guo and Zhou, "Stateful Load Balancing for Parallel Stream Processing", section 5',
 )
