@@ -14,6 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from unskew import sketches
 from unskew.core.chains.plan import ChainPlan
 from unskew.core.histogram import Histogram
 from unskew.core.history import History
@@ -70,6 +71,7 @@ __all__ = [
     "plan",
     "plan_chain",
     "planners",
+    "sketches",
     "state",
     "stream",
     "sum",

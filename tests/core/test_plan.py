@@ -142,6 +142,16 @@ class TestPlan:
         plan = Plan.make(HISTOGRAM, 2)
         assert [choice.reason for choice in choices] == [plan.reason]
 
+    def test_the_table_and_the_migration_print_in_one_line(self) -> None:
+        first = Plan.make(HISTOGRAM, 2, "hash")
+        assert repr(first.table) == "RoutingTable(version 1, 2 slots, 16 buckets, 0 heavy keys, string)"
+        split = RoutingTable.build(3, [2] * 16, ["a", "b"], [[0, 1], [1]], version=6)
+        expected = "RoutingTable(version 6, 3 slots, 16 buckets, 2 heavy keys, 1 of them split, string)"
+        assert str(split) == expected
+        moved = migration(RoutingTable.build(2, [0] * 16), RoutingTable.build(2, [1] * 16), HISTOGRAM)
+        expected = "Migration(4 keys and 16 buckets move, 100.0% of the load, 100.0% of the state)"
+        assert repr(moved) == expected
+
     @pytest.mark.parametrize("previous", [None, RoutingTable.hashed(3, 16).with_version(4)])
     def test_survives_saving(self, previous: RoutingTable | None, tmp_path: Path) -> None:
         plan = Plan.make(HISTOGRAM, 2, "keel", previous, target=0.05)

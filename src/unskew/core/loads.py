@@ -84,6 +84,12 @@ class Migration:
     def __len__(self) -> int:
         return len(self.hashes) + len(self.buckets)
 
+    def __repr__(self) -> str:
+        return (
+            f"Migration({len(self.hashes)} keys and {len(self.buckets)} buckets move, "
+            f"{self.load_share:.1%} of the load, {self.state_share:.1%} of the state)"
+        )
+
 
 def migration(old: RoutingTable, new: RoutingTable, histogram: Histogram) -> Migration:
     """The entries whose slot differs between two tables, and the load and state that go with them.

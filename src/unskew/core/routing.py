@@ -163,6 +163,12 @@ class RoutingTable:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, RoutingTable) and self.version == other.version and self.same_routes(other)
 
+    def __repr__(self) -> str:
+        split = int(np.count_nonzero(self.lengths > 1))
+        heavy = f"{len(self.hashes)} heavy keys" + (f", {split} of them split" if split else "")
+        buckets = len(self.buckets)
+        return f"RoutingTable(version {self.version}, {self.slots} slots, {buckets} buckets, {heavy}, {self.key_type})"
+
     def __hash__(self) -> int:
         return hash((self.slots, self.version, self.buckets.tobytes(), self.hashes.tobytes()))
 
