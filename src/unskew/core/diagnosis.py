@@ -124,10 +124,12 @@ class Diagnosis:
         return self.verdict("hash").time / self.verdict("auto").time
 
     def __repr__(self) -> str:
-        shown = [f"{v.planner} {v.imbalance:.3f}" for v in self.verdicts if v.planner in ("hash", "auto")]
+        imbalances = [
+            f"{v.planner} {v.imbalance:.3f}" for v in self.verdicts if v.planner in ("hash", "auto")
+        ]
         return (
             f"Diagnosis({', '.join(self.histogram.key_names) or 'key'}, {self.slots} slots on {self.cores} cores, "
-            f"imbalance {', '.join(shown)}, bound {self.bound:.3f})"
+            f"imbalance {', '.join(imbalances)}, bound {self.bound:.3f})"
         )
 
     def to_dict(self) -> dict[str, Any]:

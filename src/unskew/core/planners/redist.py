@@ -1,4 +1,4 @@
-"""Redist: place the tracked keys anew, at each step the one whose best place is best for its load."""
+"""Redist: place the tracked keys from scratch, at each step the key whose best place is best for its load."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def plan(
     utility: str = "APM",
     replicas: int = REPLICAS,
 ) -> RoutingTable:
-    """Of all unplaced keys and slots the pair with the best utility by frequency, until all keys are placed.
+    """The pair of unplaced key and slot with the best utility per frequency, again and again until all are placed.
 
-    Like `scan`, which has the same options, but a lighter key may go before a heavier one if it fits much
-    better; this usually moves less. O(R² · N) for R tracked keys. Of equals the more frequent key goes first,
+    Like `scan`, which has the same options, but a lighter key may be placed before a heavier one if it fits much
+    better; this usually moves less. O(R² · N) for R tracked keys. Among equals the more frequent key goes first,
     and to the lowest slot.
 
     Gedik, "Partitioning functions for stateful data parallelism in stream processing", section 4.2.3,

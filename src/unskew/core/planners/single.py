@@ -1,4 +1,4 @@
-"""Single instance allocation: the worst balance there is, as the other end of the scale."""
+"""Single instance allocation: the worst possible balance, as the other end of the scale."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def plan(
 PLANNER = Planner(
     "single",
     plan,
-    summary="everything on one slot: the worst balance, as the other end of the scale",
+    summary="everything on one slot: the worst possible balance, as the other end of the scale",
     movement="nothing",
     paper='Rivetti et al., DEBS 2015, section 5.1 ("SIA")',
     # the worst case says nothing about the data

@@ -1,4 +1,4 @@
-"""UHLB of Guo and Zhou: a 2-universal hash of the buckets, drawn anew at every replanning."""
+"""UHLB of Guo and Zhou: a 2-universal hash of the buckets, drawn again at each planning."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ def plan(
 ) -> RoutingTable:
     """Every bucket to a slot by a fresh 2-universal function, decided by `seed` and the previous version.
 
-    The paper does not say what UHLB moves. Our choice: each replanning replaces the function as a whole and
-    keeps nothing in place, so about 1 − 1/N of all state moves. That is the price of a balancer that
-    only re-rolls the dice; `universal` is the one that keeps its function. Blind to load.
+    The paper does not say what UHLB moves. Our choice: each planning replaces the whole function and keeps nothing
+    in place, so about 1 − 1/N of all state moves. That is the price of a balancer that only rolls the dice again;
+    `universal` keeps its function. Blind to load.
     Paper: Guo and Zhou, "Stateful Load Balancing for Parallel Stream Processing", section 5.
 
     >>> h = Histogram.from_counts({"a": 1}, buckets=64)

@@ -80,7 +80,7 @@ class LossyCounter:
     def update(self, hashes: Hashes, weights: ArrayLike | None = None, keys: pa.Array | None = None) -> None:
         """Count records by the hash of their key, each for its weight or 1.
 
-        With `keys` given, a tracked key keeps its value; then give them in every call.
+        With `keys`, a tracked key keeps its value; pass them in every call then.
         """
         for chunk in Batch.of(hashes, weights, keys).chunks():
             self._count(chunk)

@@ -70,7 +70,7 @@ class SlidingLossyCounter:
     def update(self, hashes: Hashes, weights: ArrayLike | None = None, keys: pa.Array | None = None) -> None:
         """Count records by the hash of their key, oldest first, each for its weight or 1.
 
-        With `keys` given, a tracked key keeps its value; then give them in every call.
+        With `keys`, a tracked key keeps its value; pass them in every call then.
         """
         batch = Batch.of(hashes, weights, keys)
         running = batch.running_total()

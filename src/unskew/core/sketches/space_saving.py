@@ -75,7 +75,7 @@ class SpaceSaving:
     def update(self, hashes: Hashes, weights: ArrayLike | None = None, keys: pa.Array | None = None) -> None:
         """Count records by the hash of their key, each for its weight or 1.
 
-        With `keys` given, a tracked key keeps its value; then give them in every call.
+        With `keys`, a tracked key keeps its value; pass them in every call then.
         """
         for chunk in Batch.of(hashes, weights, keys).chunks():
             self._tracked = self._tracked.plus(chunk, self.absent_bound, self._largest)
