@@ -24,7 +24,7 @@ from research.workloads import drifting_windows, zipf
 from unskew.core.histogram import Histogram
 from unskew.core.loads import slot_loads
 from unskew.core.plan import make_table
-from unskew.core.planners import NAMES
+from unskew.core.planners import PLANNERS
 from unskew.core.routing import RoutingTable
 
 SLOTS = (10, 20, 50, 100, 200)
@@ -77,7 +77,9 @@ def drift(details: dict[str, Any]) -> Iterator[Bar]:
     front = {f"target {t:g}": outcome(replay("keel", windows, 20, target=t)) for t in TARGETS}
     front |= {f"budget {b:g}": outcome(replay("keel", windows, 20, target=0.0, budget=b)) for b in BUDGETS}
     others = {
-        name: outcome(replay(name, windows, 20)) for name in NAMES if name not in ("keel", "locality", "auto")
+        name: outcome(replay(name, windows, 20))
+        for name in PLANNERS
+        if name not in ("keel", "locality", "auto")
     }
     keel = front["target 0.01"]
     beaten = [n for n, o in others.items() if o.imbalance < keel.imbalance and o.moved < keel.moved]

@@ -29,9 +29,9 @@ from benchmarks.sections import save
 from research.correlated import synthetic_pairs
 from unskew.core.chains.tables import expected_locality, hashed_chain
 from unskew.core.histogram import Histogram
+from unskew.core.plan import Plan
 from unskew.core.routing import RoutingTable
 from unskew.spark.chain import Hops
-from unskew.spark.plan import Plan
 from unskew.spark.shuffle_metrics import ShuffleMetrics
 
 RATE = "100mbit"

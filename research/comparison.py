@@ -17,7 +17,7 @@ from rich.table import Table as TerminalTable
 from research.simulation import Outcome, Step, outcome, replay
 from research.workloads import drifting_windows
 from unskew import __version__
-from unskew.core.planners import NAMES, SPLITTING
+from unskew.core.planners import PLANNERS
 from unskew.report.page import Card, Cards, Chart, Column, Row, Section, Table, Text, render
 
 OURS = "keel"
@@ -32,7 +32,7 @@ LINES = (OURS, BASELINE, "kip", "readj", "dkg")
 TARGETS = (0.0, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5)
 """Settings of keel's knob, from all the balance there is to almost no movement."""
 
-RUNS = len(NAMES) + len(TARGETS)
+RUNS = len(PLANNERS) + len(TARGETS)
 
 BOUND = "lower bound"
 
@@ -93,7 +93,7 @@ def simulate(setting: Setting, report: Callable[[int, str], None] | None = None)
     )
     windows = list(stream)
     steps: dict[str, list[Step]] = {}
-    for name in NAMES:
+    for name in PLANNERS:
         if report is not None:
             report(len(steps), name)
         steps[name] = replay(name, windows, setting.slots, seed=setting.seed)
@@ -115,7 +115,7 @@ def ranking(results: Results) -> list[dict[str, Any]]:
             "stale": found.stale,
             "moved": found.moved,
             "milliseconds": found.seconds * 1000,
-            "keys": "split" if name in SPLITTING else "whole",
+            "keys": "split" if PLANNERS[name].splits else "whole",
         }
         for name, found in results.outcomes.items()
     ]
@@ -354,7 +354,8 @@ def _tradeoff(results: Results) -> Chart:
 
 def _points(results: Results) -> tuple[list[Row], list[Row]]:
     """Every planner, and keel's settings, as rows of the trade-off chart."""
-    kinds = {OURS: "keel, and its settings", **dict.fromkeys(SPLITTING, "splits keys")}
+    kinds = {name: "splits keys" for name, planner in PLANNERS.items() if planner.splits}
+    kinds[OURS] = "keel, and its settings"
     points: list[Row] = [
         {
             "name": name,

@@ -12,7 +12,8 @@ import numpy as np
 
 from unskew.core.histogram import Floats, Histogram
 from unskew.core.loads import imbalance, lower_bound, migration, slot_loads
-from unskew.core.plan import make_table, series
+from unskew.core.plan import make_table
+from unskew.core.planners import planner as planner_named
 from unskew.core.routing import RoutingTable
 
 
@@ -48,7 +49,7 @@ def replay(
     table: RoutingTable | None = None
     for window in windows:
         seen.append(window)
-        extra = series(planner, list(seen))
+        extra = planner_named(planner).context_options(windows=list(seen))
         started = time.perf_counter()
         new = make_table(planner, window, slots, table, seed=seed, **extra, **options)
         seconds = time.perf_counter() - started

@@ -13,15 +13,15 @@ from research.papers.experiment import Experiment, Fact, Record, Run, Timed, num
 from research.simulation import replay
 from unskew.core.histogram import Floats, Histogram
 from unskew.core.loads import slot_loads
-from unskew.core.planners import NAMES, SPLITTING
+from unskew.core.planners import PLANNERS as DECLARED
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-PLANNERS = tuple(name for name in NAMES if name not in ("single", "modulo", "locality"))
+PLANNERS = tuple(name for name in DECLARED if name not in ("single", "modulo", "locality"))
 """All but the worst case, and the twins of hash and keel."""
 
-WHOLE = tuple(name for name in PLANNERS if name not in SPLITTING)
+WHOLE = tuple(name for name in PLANNERS if not DECLARED[name].splits)
 """Those that keep keys whole: the others are for operators that merge, and may go below the bound."""
 
 MEASURES = ("fit", "next", "moved")

@@ -10,7 +10,8 @@ from typing import Any
 from unskew.core.histogram import Floats, Histogram
 from unskew.core.history import History
 from unskew.core.loads import imbalance, migration, slot_loads
-from unskew.core.plan import make_table, options_of
+from unskew.core.plan import make_table
+from unskew.core.planners import planner as planner_named
 from unskew.core.routing import RoutingTable
 
 
@@ -46,7 +47,7 @@ def follow(
     it. With `decay` a plan is made from the decayed mean of all windows, else from the last one. A planner that
     takes several windows gets the last `every`.
     """
-    takes_windows = "windows" in options_of(planner)
+    takes_windows = planner_named(planner).uses_windows
     recent: deque[Histogram] = deque(maxlen=every)
     history = History(decay=decay)
     table: RoutingTable | None = None

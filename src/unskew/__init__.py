@@ -14,15 +14,17 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from unskew import sketches
 from unskew.core.chains.plan import ChainPlan
 from unskew.core.histogram import Histogram
 from unskew.core.history import History
+from unskew.core.load import load as _load
 from unskew.core.migration.budget import Budget
 from unskew.core.migration.policy import Costs, Decision, Policy
 from unskew.core.migration.scaling import LoadRange, Utilisation
-from unskew.core.planners import NAMES as _PLANNERS
+from unskew.core.plan import Plan
+from unskew.core.planners import PLANNERS as _PLANNERS
 from unskew.core.routing import RoutingTable
-from unskew.spark.plan import Plan
 from unskew.streaming.driver.placement import Placement
 from unskew.streaming.operators.aggregates import *  # noqa: F403  one line per aggregate, over there
 from unskew.streaming.operators.aggregates import AGGREGATES
@@ -71,6 +73,7 @@ __all__ = [
     "plan",
     "plan_chain",
     "planners",
+    "sketches",
     "state",
     "stream",
     "watch",
@@ -119,19 +122,19 @@ def plan(
     seed: int = 0,
     **options: Any,
 ) -> Plan:
-    """Plan a routing table for `slots` slots from what was measured.
+    """Plan a routing table for `slots` slots from a measured histogram.
 
-    `planner` is one of `planners()`; `previous` is the plan or table now in force, from which as little as
-    the planner can is moved; `options` are the planner's own (see its docstring).
+    `planner` is one of `planners()`. `previous` is the plan or table now in force: the planner moves as little from it
+    as it can. `options` are the planner's own (see its docstring).
     """
     return Plan.make(histogram, slots, planner, previous, seed=seed, **options)
 
 
-def load(path: str | Path) -> Plan:
-    """Read a plan that `Plan.save` wrote; a damaged or newer file is refused by name."""
-    return Plan.load(path)
+def load(path: str | Path) -> Plan | ChainPlan:
+    """Read a plan that `Plan.save` or `ChainPlan.save` wrote; a damaged or newer file is refused by name."""
+    return _load(path)
 
 
 def planners() -> tuple[str, ...]:
     """The names of all planners."""
-    return _PLANNERS
+    return tuple(_PLANNERS)

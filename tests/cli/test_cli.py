@@ -213,7 +213,7 @@ def test_a_plan_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
     assert "no planner 'kipp'" in complaint("plan", *key, *out, "--planner", "kipp")
     assert "--out FILE" in complaint("plan", *key)
     assert "no folder" in complaint("plan", *key, "--out", tmp_path / "no" / "x.plan")
-    assert "measure and plan anew" in complaint(
+    assert "measure and plan again" in complaint(
         "plan", "rows.parquet", "--key", "day", *out, "--previous", good
     )
     assert not (tmp_path / "x.plan").exists()

@@ -1,4 +1,4 @@
-"""Input is checked before a planner runs, and a plan keeps its word when saved."""
+"""Input is checked before a planner runs, and a saved plan is read back as it was."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from unskew.core.chains.pairs import PairHistogram
+from unskew.core.chains.plan import ChainPlan
 from unskew.core.files import UnreadableFileError
 from unskew.core.histogram import Histogram
+from unskew.core.load import load
 from unskew.core.loads import imbalance, migration, slot_loads
-from unskew.core.plan import Plan, make_table, options_of
-from unskew.core.planners import NAMES, planner
+from unskew.core.plan import Plan, make_table
+from unskew.core.planners import PLANNERS, auto, planner
 from unskew.core.routing import RoutingTable
 
 HISTOGRAM = Histogram.from_counts({"a": 50, "b": 30, "c": 15, "d": 5}, buckets=16)
@@ -38,7 +41,7 @@ class TestChecks:
         with pytest.raises(ValueError, match="planner 'hash' has no option 'target': it takes none"):
             make_table("hash", HISTOGRAM, 2, target=0.1)
 
-    @pytest.mark.parametrize("name", NAMES)
+    @pytest.mark.parametrize("name", PLANNERS)
     @pytest.mark.parametrize(
         ("slots", "message"),
         [
@@ -60,9 +63,9 @@ class TestChecks:
             make_table("hash", HISTOGRAM, 2, RoutingTable.build(2, [0] * 16, [1], [0]))
 
     def test_options_have_their_defaults(self) -> None:
-        assert options_of("hash") == {}
-        assert options_of("keel")["target"] == 0.01
-        assert "seed" not in options_of("keel")
+        assert planner("hash").options == {}
+        assert planner("keel").options["target"] == 0.01
+        assert "seed" not in planner("keel").options
 
 
 class TestTables:
@@ -101,7 +104,7 @@ class TestTables:
 
 
 class TestPlan:
-    def test_tells_what_the_table_does(self) -> None:
+    def test_reports_what_the_table_does(self) -> None:
         plan = Plan.make(HISTOGRAM, 2, "keel")
         assert plan.slots == 2
         assert plan.loads.tolist() == slot_loads(plan.table, HISTOGRAM).tolist()
@@ -110,9 +113,8 @@ class TestPlan:
         assert plan.heavy == plan.table.heavy
         assert "a" in plan.heavy
         assert plan.migration is None
-        assert (
-            repr(plan) == f"Plan(keel, 2 slots, {len(plan.heavy)} heavy keys, imbalance 1.000, bound 1.000)"
-        )
+        heavy = len(plan.heavy)
+        assert repr(plan) == f"Plan(keel, 2 slots, {heavy} heavy keys, imbalance 1.000, bound 1.000)"
 
     def test_starts_from_a_plan_or_a_table(self) -> None:
         first = Plan.make(HISTOGRAM, 2, "hash")
@@ -123,9 +125,32 @@ class TestPlan:
             assert plan.migration.state == migration(first.table, plan.table, HISTOGRAM).state > 0
             assert plan.table.version == 2
 
-    def test_says_why_auto_chose(self) -> None:
+    def test_gives_the_reason_for_the_choice_of_auto(self) -> None:
         assert "least possible" in Plan.make(Histogram.from_keys(np.arange(5000), buckets=64), 2).reason
         assert Plan.make(HISTOGRAM, 2, "keel").reason == ""
+        assert Plan.make(Histogram.empty(buckets=16), 2).reason == ""
+
+    def test_auto_chooses_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        choices = []
+
+        def counted(*args: Any, **options: Any) -> auto.Choice:
+            choices.append(auto_choose(*args, **options))
+            return choices[-1]
+
+        auto_choose = auto.choose
+        monkeypatch.setattr(auto, "choose", counted)
+        plan = Plan.make(HISTOGRAM, 2)
+        assert [choice.reason for choice in choices] == [plan.reason]
+
+    def test_the_table_and_the_migration_print_in_one_line(self) -> None:
+        first = Plan.make(HISTOGRAM, 2, "hash")
+        assert repr(first.table) == "RoutingTable(version 1, 2 slots, 16 buckets, 0 heavy keys, string)"
+        split = RoutingTable.build(3, [2] * 16, ["a", "b"], [[0, 1], [1]], version=6)
+        expected = "RoutingTable(version 6, 3 slots, 16 buckets, 2 heavy keys, 1 of them split, string)"
+        assert str(split) == expected
+        moved = migration(RoutingTable.build(2, [0] * 16), RoutingTable.build(2, [1] * 16), HISTOGRAM)
+        expected = "Migration(4 keys and 16 buckets move, 100.0% of the load, 100.0% of the state)"
+        assert repr(moved) == expected
 
     @pytest.mark.parametrize("previous", [None, RoutingTable.hashed(3, 16).with_version(4)])
     def test_survives_saving(self, previous: RoutingTable | None, tmp_path: Path) -> None:
@@ -143,7 +168,7 @@ class TestPlan:
         if loaded.migration is not None and plan.migration is not None:
             assert loaded.migration.state == plan.migration.state
 
-    def test_options_that_are_no_plain_data_are_kept_as_text(self, tmp_path: Path) -> None:
+    def test_options_that_are_not_plain_data_are_saved_as_text(self, tmp_path: Path) -> None:
         options = {
             "target": np.float64(0.5),
             "n": np.int64(3),
@@ -169,3 +194,33 @@ class TestPlan:
             path.write_bytes(data[:at] + bytes([data[at] ^ 4]) + data[at + 1 :])
             with pytest.raises(UnreadableFileError, match="plan: "):
                 Plan.load(path)
+
+
+class TestLoad:
+    """`load` reads either kind of plan, by what the file says it is."""
+
+    def test_the_plan_of_one_operator(self, tmp_path: Path) -> None:
+        plan = Plan.make(HISTOGRAM, 2)
+        plan.save(tmp_path / "plan")
+        loaded = load(tmp_path / "plan")
+        assert isinstance(loaded, Plan)
+        assert loaded.table == plan.table
+
+    def test_the_plan_of_chained_operators(self, tmp_path: Path) -> None:
+        pytest.importorskip("pymetis")
+        regions, tags = ["Asia", "Asia", "Oceania", "Oceania"], ["#java", "#ruby", "#python", "#perl"]
+        histograms = [Histogram.from_keys(keys, buckets=8) for keys in (regions, tags)]
+        plan = ChainPlan.make(histograms, [PairHistogram.from_pairs(regions, tags)], servers=2)
+        plan.save(tmp_path / "plan")
+        loaded = load(str(tmp_path / "plan"))
+        assert isinstance(loaded, ChainPlan)
+        assert loaded.tables == plan.tables
+
+    def test_another_file_is_refused_by_name(self, tmp_path: Path) -> None:
+        path = tmp_path / "file"
+        path.write_bytes(HISTOGRAM.to_bytes())
+        with pytest.raises(UnreadableFileError, match="file: a histogram of unskew where a plan is expected"):
+            load(path)
+        path.write_bytes(b"hello")
+        with pytest.raises(UnreadableFileError, match="file: not a file of unskew"):
+            load(path)

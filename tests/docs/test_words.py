@@ -37,12 +37,3 @@ def test_every_error_that_is_explained_is_raised() -> None:
 def test_every_public_name_is_in_the_reference() -> None:
     shown = re.findall(r"^::: unskew\.(\w+)$", (DOCS / "reference.md").read_text("utf-8"), re.M)
     assert sorted(shown) == sorted(unskew.__all__)
-
-
-def test_every_planner_is_in_the_list_and_in_the_reference() -> None:
-    text = (DOCS / "planners.md").read_text("utf-8")
-    assert [planner for planner in unskew.planners() if f"`{planner}`" not in text] == []
-    modules = re.findall(
-        r"^::: unskew\.core\.planners\.(\w+)$", (DOCS / "planner-reference.md").read_text(), re.M
-    )
-    assert sorted(modules) == sorted(name.replace("-", "_") for name in unskew.planners())

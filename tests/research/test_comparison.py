@@ -8,7 +8,7 @@ import pytest
 
 from research.comparison import RUNS, TARGETS, Setting, make_page, ranking, simulate
 from tests.report.html_facts import Found, assert_self_contained, read
-from unskew.core.planners import NAMES
+from unskew.core.planners import PLANNERS
 
 ROOT = Path(__file__).parents[2]
 TINY = ["--windows", "3", "--keys", "300", "--draws", "5000", "--slots", "4"]
@@ -40,8 +40,8 @@ def test_the_last_line_printed_is_the_path_of_the_page(run: tuple[Path, str]) ->
 
 def test_the_terminal_and_the_page_name_every_planner(run: tuple[Path, str], page: Found) -> None:
     cells = {line.split("│")[1].strip() for line in run[1].splitlines() if line.startswith("│")}
-    assert cells == set(NAMES)
-    assert all(name in page.text for name in NAMES)
+    assert cells == set(PLANNERS)
+    assert all(name in page.text for name in PLANNERS)
 
 
 def test_the_page_opens_without_a_network(page: Found) -> None:
@@ -62,7 +62,7 @@ def test_planners_are_ranked_by_what_they_reach_and_progress_is_told() -> None:
     results = simulate(Setting(2, 200, 2_000, 4), lambda done, what: told.append(done))
     assert told == list(range(RUNS))
     rows = ranking(results)
-    assert sorted(row["planner"] for row in rows) == sorted(NAMES)
+    assert sorted(row["planner"] for row in rows) == sorted(PLANNERS)
     reached = [round(row["over_bound"], 4) for row in rows]
     assert reached == sorted(reached)
     assert list(results.targets) == list(TARGETS)

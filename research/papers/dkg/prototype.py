@@ -15,13 +15,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 import unskew
+from research.measures import percentage_of_imbalance
 from research.papers.dkg.trace import cells, readings_by_place
 from research.papers.drawing import styles
 from research.papers.experiment import Experiment, Fact, Record, Run, Timed, number, shape
 from research.papers.stages import Stage, parts, run_each, stored
 from unskew.core.histogram import Floats, Histogram
 from unskew.core.loads import slot_loads
-from unskew.core.planners.parts.resources import percentage_of_imbalance
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from research.measures import load_deviation, percentage_of_imbalance
 from research.papers.experiment import Run
 from research.workloads import zipf
 from unskew.core.hashing import Hashes
 from unskew.core.histogram import DEFAULT_BUCKETS, Floats, Histogram, sum_by
 from unskew.core.plan import make_table
-from unskew.core.planners.parts.resources import load_deviation, percentage_of_imbalance
 from unskew.core.planners.pkg import less_loaded, route
 from unskew.core.routing import Slots
 

@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from research.measures import percentage_of_imbalance
 from research.papers.dkg.drawing import draw_lines
 from research.papers.experiment import Experiment, Fact, Record, Run, printed, shape
 from unskew.core.histogram import Floats, Histogram
 from unskew.core.loads import slot_loads
 from unskew.core.plan import make_table
-from unskew.core.planners.parts.resources import percentage_of_imbalance
 
 GRIDS = ((8, 13), (16, 25), (32, 50), (64, 100))
 ROWS, COLUMNS = 64, 1300  # the coarsest mesh that all four grids are made of

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from research.measures import relative_imbalance, relative_migration
 from research.papers.experiment import Parameters, Record, Run
 from unskew.core.histogram import Histogram, Measures
 from unskew.core.plan import make_table
-from unskew.core.planners.parts.resources import relative_imbalance, relative_migration
 from unskew.core.routing import RoutingTable
 
 BUCKETS = 2**18  # a quarter of the default keys: what buckets add to the unevenness of the ring is not seen

@@ -33,14 +33,14 @@ from unskew.core.planners import planner
 def plan(
     path: PathArgument = None,
     key: KeyOption = None,
-    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Where the plan goes.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Where to save the plan.")] = None,
     table: TableOption = None,
     slots: Annotated[
         int | None,
-        typer.Option(help="Number of slots  [default: those of --previous, else 3 a core]"),
+        typer.Option(help="Number of slots  [default: those of --previous, else 3 per core]"),
     ] = None,
     planner_name: Annotated[
-        str, typer.Option("--planner", help="One of those that `unskew planners` lists.")
+        str, typer.Option("--planner", help="One of the names that `unskew planners` lists.")
     ] = "auto",
     previous: Annotated[
         Path | None,
@@ -59,14 +59,14 @@ def plan(
     master: MasterOption = "local[*]",
     conf: ConfOption = None,
 ) -> None:
-    """Measure a key, make a plan for it and save it: `unskew.load` and `plan=` take it from there."""
+    """Measure a key, make a plan for it and save it, for use with `unskew.load` or `plan=`."""
     with plain_errors(), progress() as step:
         keys, part = key_names(key), parse_sample(sample)
         planner(planner_name)
         if out is None:
-            raise ValueError("say where the plan goes: --out FILE")
+            raise ValueError("no file to save the plan to: pass --out FILE")
         check_target(out, "--out")
-        before = None if previous is None else unskew.load(previous)
+        before = None if previous is None else unskew.Plan.load(previous)
         if before is not None:
             buckets = before.histogram.buckets if buckets is None else buckets
             slots = before.slots if slots is None else slots
@@ -85,11 +85,11 @@ def plan(
         step(f"counting records by {', '.join(keys)}")
         measured = unskew.measure(df, keys, buckets=buckets, weight=weight, sample=part)
         step(f"planning with {planner_name}")
-        made = unskew.plan(measured, slots, planner_name, before)
-        made.save(out)
+        new_plan = unskew.plan(measured, slots, planner_name, before)
+        new_plan.save(out)
     from unskew.report.terminal import plan_figures, print_plan
 
     if as_json:
-        print_json({**plan_figures(made), "file": str(out)})
+        print_json({**plan_figures(new_plan), "file": str(out)})
     else:
-        print_plan(made, str(out), Console())
+        print_plan(new_plan, str(out), Console())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,17 +14,9 @@ from unskew.core.hashing import key_iter
 from unskew.core.histogram import Floats, Histogram
 from unskew.core.loads import imbalance, lower_bound, slot_loads
 from unskew.core.plan import make_table
-from unskew.core.planners import NAMES, SPLITTING, planner
+from unskew.core.planners import PLANNERS, Planner, UnsuitablePlannerError, planner
 from unskew.core.routing import check_slots
 from unskew.core.scheduling import makespan
-
-COMPARED = tuple(name for name in NAMES if name not in ("single", "clb", "modulo", "locality"))
-"""What a diagnosis compares: all planners but the worst case, the one that needs several windows, and twins of
-hash and keel."""
-
-_FOR_CORES = ("keel", "auto")  # planners that know how many slots run at once
-
-_MOST_SLOTS = {"redist": 256}  # its time grows with the square of its rows: 4 s here, a minute with 512 slots
 
 
 @dataclass(frozen=True)
@@ -32,7 +24,7 @@ class Verdict:
     """One planner on the measured load.
 
     `time` is the predicted length of the job in units of perfectly even work on the same cores: 1 is
-    ideal, 2 takes twice as long. `stragglers` counts slots above twice the mean.
+    ideal, 2 is twice as long. `stragglers` counts slots above twice the mean.
     """
 
     planner: str
@@ -43,6 +35,12 @@ class Verdict:
     splits_keys: bool
     loads: Floats
 
+    def __repr__(self) -> str:
+        return (
+            f"Verdict({self.planner}, imbalance {self.imbalance:.3f}, time {self.time:.3f}, "
+            f"{self.stragglers} stragglers, {self.heavy_rows} heavy rows)"
+        )
+
 
 @dataclass(frozen=True)
 class HeavyKey:
@@ -52,13 +50,17 @@ class HeavyKey:
     share: float
     slots: float
 
+    def __repr__(self) -> str:
+        return f"HeavyKey({self.key!r}, {self.share:.1%} of the load, {self.slots:.2f} slots)"
+
 
 @dataclass(frozen=True)
 class NextKey:
-    """Two keys in a row: the share of the records that stay on their slot between the two operators.
+    """Two groupings, one after the other: the share of the records that stay on their slot between them.
 
-    With hashing, and with tables that put keys that occur together in one place. `imbalance` and `bound` are those of
-    the two operators under these tables, `pairs` the most frequent pairs with their share of the records.
+    `hashed` is that share with hashing, `planned` with tables that put keys that occur together in one place.
+    `imbalance` and `bound` are those of the two operators under these tables, `pairs` the most frequent pairs with
+    their share of the records.
     """
 
     key: tuple[str, ...]
@@ -71,8 +73,8 @@ class NextKey:
     @classmethod
     def of(cls, plan: ChainPlan, top: int = 10) -> NextKey:
         """What a plan for the two operators promises."""
-        met = plan.pairs[0]
-        pairs = tuple((a, b, count / (met.total or 1.0)) for a, b, count in met.top(top))
+        counted = plan.pairs[0]
+        pairs = tuple((a, b, count / (counted.total or 1.0)) for a, b, count in counted.top(top))
         names = plan.histograms[1].key_names
         planned = plan.locality if plan.expected is None else plan.expected
         return cls(names, plan.hash_locality, planned, plan.imbalance, plan.bound, pairs)
@@ -87,18 +89,19 @@ class NextKey:
         """The gain in one sentence."""
         name = ", ".join(self.key)
         if self.planned < self.hashed + 0.05:
-            return (
-                f"Grouped by {name} next, records stay as seldom as with hashing: the keys are not related."
-            )
+            return f"Grouped by {name} next, no more records stay in place than with hashing: the keys are not related."
         return (
             f"Grouped by {name} next, {self.planned:.0%} of the records stay where they are with thenBy, "
             f"{self.hashed:.0%} with hashing."
         )
 
+    def __repr__(self) -> str:
+        return f"NextKey({', '.join(self.key)}: {self.planned:.1%} stay with thenBy, {self.hashed:.1%} with hashing)"
+
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """How skewed a key is, what that costs with N slots, and what can be done."""
+    """How skewed a key is, what that costs with N slots, and what can be done about it."""
 
     histogram: Histogram
     slots: int
@@ -115,10 +118,19 @@ class Diagnosis:
 
     @property
     def speedup(self) -> float:
-        """How many times shorter the job gets with `auto` than with hashing, if its time follows the load."""
+        """How many times as fast the job is with `auto` as with hashing, if its time follows the load."""
         if not self.histogram.total:
             return 1.0
         return self.verdict("hash").time / self.verdict("auto").time
+
+    def __repr__(self) -> str:
+        imbalances = [
+            f"{v.planner} {v.imbalance:.3f}" for v in self.verdicts if v.planner in ("hash", "auto")
+        ]
+        return (
+            f"Diagnosis({', '.join(self.histogram.key_names) or 'key'}, {self.slots} slots on {self.cores} cores, "
+            f"imbalance {', '.join(imbalances)}, bound {self.bound:.3f})"
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values, for JSON."""
@@ -144,46 +156,35 @@ def diagnose(
     slots: int,
     *,
     cores: int | None = None,
-    planners: Iterable[str] = COMPARED,
+    planners: Iterable[str] | None = None,
     progress: Callable[[str], None] = lambda _: None,
     top: int = 20,
 ) -> Diagnosis:
-    """Judge the measured load with N slots on `cores` cores (default: one a slot) under each planner.
+    """Judge the measured load with N slots on `cores` cores (default: one per slot) under each planner.
 
-    A planner that cannot serve this N with these buckets, or would take minutes for it, is left out.
+    `planners` are names; by default, all planners that declare themselves `compared`. `hash` and `auto` are always
+    added. A planner is left out if it cannot serve this N with these buckets, if it would take minutes for it, or
+    if it needs the load of several windows.
 
-    >>> found = diagnose(Histogram.from_counts({"a": 6, "b": 2, "c": 2}, buckets=16), 2)
-    >>> found.bound, found.verdict("auto").imbalance
-    (1.2, 1.2)
+    >>> diagnose(Histogram.from_counts({"a": 6, "b": 2, "c": 2}, buckets=16), 2)
+    Diagnosis(key, 2 slots on 2 cores, imbalance hash 1.600, auto 1.200, bound 1.200)
     """
     check_cores(cores)
     check_slots(slots, histogram.buckets)
     width = min(cores or slots, slots)
-    names = dict.fromkeys(["hash", *planners, "auto"])
-    for name in names:
-        planner(name)  # a name that is none must not be left out in silence
+    if planners is None:
+        planners = [name for name, declared in PLANNERS.items() if declared.compared]
+    # all names are looked up first: a misspelt one is refused before any planner runs
+    tried = [planner(name) for name in dict.fromkeys(["hash", *planners, "auto"])]
     verdicts = []
-    for name in names:
-        if slots > _MOST_SLOTS.get(name, slots):
+    for candidate in tried:
+        if candidate.uses_windows or slots > (candidate.max_slots or slots):
             continue
-        progress(name)
+        progress(candidate.name)
         try:
-            options: dict[str, Any] = {"cores": width} if name in _FOR_CORES else {}
-            table = make_table(name, histogram, slots, **options)
-        except ValueError:
-            continue  # not for this N: the default options of dkg and clb have their limits
-        loads = slot_loads(table, histogram)
-        verdicts.append(
-            Verdict(
-                name,
-                imbalance(loads),
-                makespan(loads, width) / max(loads.sum() / width, np.finfo(float).tiny),
-                int(np.count_nonzero(loads > 2 * loads.mean())),
-                len(table.hashes),
-                name in SPLITTING,
-                loads,
-            )
-        )
+            verdicts.append(_judged(candidate, histogram, slots, width))
+        except UnsuitablePlannerError:
+            continue
     bound = lower_bound(histogram, slots)
     total = histogram.total or 1.0
     heavy = tuple(
@@ -192,22 +193,37 @@ def diagnose(
             key_iter(histogram.keys[:top]), histogram.tracked.weights[:top].tolist(), strict=True
         )
     )
-    found = Diagnosis(histogram, slots, width, bound, tuple(verdicts), heavy, "")
-    return Diagnosis(histogram, slots, width, bound, tuple(verdicts), heavy, _advice(found))
+    diagnosis = Diagnosis(histogram, slots, width, bound, tuple(verdicts), heavy, advice="")
+    return replace(diagnosis, advice=_advice(diagnosis))
+
+
+def _judged(candidate: Planner, histogram: Histogram, slots: int, width: int) -> Verdict:
+    """The verdict on one planner when `width` slots run at once."""
+    table = make_table(candidate.name, histogram, slots, **candidate.context_options(cores=width))
+    loads = slot_loads(table, histogram)
+    return Verdict(
+        planner=candidate.name,
+        imbalance=imbalance(loads),
+        time=makespan(loads, width) / max(loads.sum() / width, np.finfo(float).tiny),
+        stragglers=int(np.count_nonzero(loads > 2 * loads.mean())),
+        heavy_rows=len(table.hashes),
+        splits_keys=candidate.splits,
+        loads=loads,
+    )
 
 
 def check_cores(cores: int | None) -> None:
-    """Refuse a number of cores that can run nothing."""
+    """Refuse a number of cores that cannot run anything."""
     if cores is not None and cores < 1:
         raise ValueError(f"cores is at least 1, not {cores}")
 
 
-def _advice(found: Diagnosis) -> str:
-    if not found.histogram.total:
+def _advice(diagnosis: Diagnosis) -> str:
+    if not diagnosis.histogram.total:
         return "Nothing was measured: the data is empty."
-    by_hash, best = found.verdict("hash"), found.verdict("auto")
-    gain = found.speedup
-    if gain < 1.05 and found.bound > 1.05:
+    by_hash, best = diagnosis.verdict("hash"), diagnosis.verdict("auto")
+    gain, bound = diagnosis.speedup, diagnosis.bound
+    if gain < 1.05 and bound > 1.05:
         text = (
             "Hash partitioning is nearly as good as any table that keeps keys whole: the gain is below 5 %."
         )
@@ -216,13 +232,13 @@ def _advice(found: Diagnosis) -> str:
     else:
         text = (
             f"Hash partitioning makes the fullest slot {by_hash.imbalance:.2f} times the mean; unskew makes it "
-            f"{best.imbalance:.2f}, so a job whose time follows the load takes {gain:.2f} times less time."
+            f"{best.imbalance:.2f}, so a job whose time follows the load is {gain:.2f} × as fast."
         )
-    if found.bound > 1.05:
-        heaviest = found.heavy[0]
+    if bound > 1.05:
+        heaviest = diagnosis.heavy[0]
         text += (
             f" One key alone is {heaviest.share:.1%} of the load, {heaviest.slots:.1f} slots' worth: it bounds the job "
-            f"at {found.bound:.2f} unless the operator can merge partial results (merge=) or fewer slots are used."
+            f"at {bound:.2f} unless the operator can merge partial results (merge=) or fewer slots are used."
         )
     return text
 
@@ -231,5 +247,6 @@ def _plain(key: Any) -> Any:
     if isinstance(key, tuple):
         return [_plain(part) for part in key]
     if isinstance(key, float) and not math.isfinite(key):
-        return str(key)  # JSON has no NaN
+        # JSON has no NaN
+        return str(key)
     return key if isinstance(key, str | int | float | bool | None) else str(key)

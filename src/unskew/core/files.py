@@ -50,15 +50,10 @@ def encode(kind: str, version: int, meta: Mapping[str, Any], tables: Mapping[str
 def decode(data: bytes, kind: str, newest: int, name: str) -> tuple[Meta, dict[str, pa.Table]]:
     """Read back what `encode` wrote, or raise an `UnreadableFileError` that names the file as `name`."""
     line, newline, payload = data.partition(b"\n")
-    try:
-        header = json.loads(line)
-        file_kind, version = header["unskew"], header["format"]
-        # the same content written in another way is an altered file, too
-        intact = _line(header) == line
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise UnreadableFileError(f"{name}: not a file of unskew, or its first line is damaged") from error
-    if file_kind != kind:
-        raise UnreadableFileError(f"{name}: a {file_kind} of unskew where a {kind} is expected")
+    header, intact = _read_header(line, name)
+    claimed_kind, version = header["unskew"], header["format"]
+    if claimed_kind != kind:
+        raise UnreadableFileError(f"{name}: a {claimed_kind} of unskew where a {kind} is expected")
     if intact and isinstance(version, int) and version > newest:
         raise UnreadableFileError(
             f"{name}: {kind} format {version} is newer than this unskew reads ({newest}): upgrade unskew"
@@ -71,6 +66,12 @@ def decode(data: bytes, kind: str, newest: int, name: str) -> tuple[Meta, dict[s
         tables[stream] = pa.ipc.open_stream(pa.py_buffer(payload[at : at + length])).read_all()
         at += length
     return header["meta"], tables
+
+
+def kind_of(data: bytes, name: str) -> str:
+    """The kind of file that the first line claims; nothing else is checked."""
+    header, _ = _read_header(data.partition(b"\n")[0], name)
+    return str(header["unskew"])
 
 
 def encode_parts(kind: str, version: int, meta: Mapping[str, Any], parts: Mapping[str, bytes]) -> bytes:
@@ -137,6 +138,16 @@ def _sync_folder(folder: Path) -> None:
     except OSError as error:
         if error.errno not in _NO_FOLDER_SYNC:
             raise
+
+
+def _read_header(line: bytes, name: str) -> tuple[Meta, bool]:
+    """What the first line says, and whether it is written as `encode` writes it: else the file was altered."""
+    try:
+        header = json.loads(line)
+        header["unskew"], header["format"]
+        return header, _line(header) == line
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise UnreadableFileError(f"{name}: not a file of unskew, or its first line is damaged") from error
 
 
 def _to_ipc(table: pa.Table) -> bytes:

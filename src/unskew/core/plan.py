@@ -1,23 +1,33 @@
-"""From a histogram to a plan: input checked, a planner run, the outcome in figures."""
+"""From a histogram to a plan: the input is checked, a planner runs, and its table is kept with what it was made from.
+
+The path is measure → plan → route: `unskew.measure` gives a `Histogram`, `unskew.plan` calls `Plan.make`, which runs
+the planner, and `Plan.apply` puts the table on a DataFrame. `make_table` is the middle step for callers that need the
+table alone.
+"""
 
 from __future__ import annotations
 
 import difflib
-import inspect
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
 
 from unskew.core import files
 from unskew.core.histogram import Floats, Histogram
 from unskew.core.loads import Migration, check_match, imbalance, lower_bound, migration, slot_loads
-from unskew.core.planners import NAMES, SPLITTING, auto, planner
+from unskew.core.planners import Planner, planner
 from unskew.core.routing import RoutingTable, check_slots
 
-_KIND, _FORMAT = "plan", 1
-_GIVEN = frozenset({"histogram", "slots", "previous", "seed"})
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+KIND = "plan"
+"""What the first line of a saved plan calls it."""
+
+_FORMAT = 1
 
 
 def make_table(
@@ -29,25 +39,14 @@ def make_table(
     seed: int = 0,
     **options: Any,
 ) -> RoutingTable:
-    """Run the planner called `name`; nonsense is refused with a ValueError before it starts.
+    """The table of the planner called `name`; bad input is refused with a ValueError before the planner starts.
 
     An empty histogram asks for no change: the previous table if it has N slots, else plain hashing (also
     where the previous table splits keys and the planner does not). The new table's version is one above
     the previous one's.
     """
-    check_name(name)
-    check_slots(slots, histogram.buckets)
-    run = planner(name)
-    _check_options(name, options)
-    if previous is not None:
-        check_match(previous, histogram)
-    if histogram.total == 0:
-        table = previous
-        if table is None or table.slots != slots or (table.is_split and name not in SPLITTING):
-            table = RoutingTable.hashed(slots, histogram.buckets, histogram.key_type)
-    else:
-        table = run(histogram, slots, previous, seed=seed, **options)
-    return table.with_version(previous.version + 1 if previous is not None else 1)
+    table, _ = _table_and_reason(name, histogram, slots, previous, seed=seed, **options)
+    return table
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,11 +79,10 @@ class Plan:
         *,
         seed: int = 0,
         **options: Any,
-    ) -> Self:
-        """Plan for `slots` slots, starting from `previous` where given."""
+    ) -> Plan:
+        """Plan for `slots` slots, starting from `previous` if there is one."""
         before = previous.table if isinstance(previous, Plan) else previous
-        table = make_table(planner, histogram, slots, before, seed=seed, **options)
-        reason = auto.choose(histogram, slots, before, **options).reason if planner == "auto" else ""
+        table, reason = _table_and_reason(planner, histogram, slots, before, seed=seed, **options)
         return cls(table, histogram, planner, before, options, reason)
 
     @cached_property
@@ -123,20 +121,53 @@ class Plan:
             f"imbalance {self.imbalance:.3f}, bound {self.bound:.3f})"
         )
 
+    def apply(self, df: DataFrame, key: str | list[str] | None = None) -> DataFrame:
+        """Add the column `slot` and partition by it: `df.transform(plan.apply)`.
+
+        The key is that of the measured DataFrame, unless it is named here. Partition i holds slot i.
+
+        This is the one door from the core up to Spark: it is opened when called, so that planning needs no Spark.
+        """
+        from unskew.spark.apply_plan import apply_plan
+
+        return apply_plan(self, df, key)
+
+    def key_names(self, df: DataFrame) -> tuple[str, ...]:
+        """The key columns the plan was measured on."""
+        names = self.histogram.key_names
+        if not names:
+            raise ValueError(
+                f"the plan does not know its key columns: name them, one or more of {', '.join(df.columns)}"
+            )
+        return names
+
+    def check(self, key_type: pa.DataType, slots: int | None = None) -> None:
+        """Refuse to be used for another key type or another number of slots."""
+        planned = self.table.key_type
+        if not _same_hash(planned, key_type):
+            raise ValueError(
+                f"the plan is for {planned} keys, but the key here is {key_type}: measure and plan again"
+            )
+        if slots is not None and slots != self.slots:
+            raise ValueError(
+                f"the plan is for {self.slots} slots, but slots={slots} was passed: leave slots out, or make a new "
+                f"plan with unskew.plan(histogram, slots={slots}, previous=plan)"
+            )
+
     def save(self, path: str | Path) -> None:
-        """Write the plan to a checked file; an option that is not plain data is kept as its text."""
+        """Write the plan to a checked file; an option that is not plain data is saved as its text."""
         parts = {"table": self.table.to_bytes(), "histogram": self.histogram.to_bytes()}
         if self.previous is not None:
             parts["previous"] = self.previous.to_bytes()
         options = {name: files.plain(value) for name, value in self.options.items()}
         meta = {"planner": self.planner, "options": options, "reason": self.reason}
-        files.write(path, files.encode_parts(_KIND, _FORMAT, meta, parts))
+        files.write(path, files.encode_parts(KIND, _FORMAT, meta, parts))
 
     @classmethod
-    def load(cls, path: str | Path) -> Self:
+    def load(cls, path: str | Path) -> Plan:
         """Read a plan that `save` wrote; a damaged file is refused by name."""
         name = str(path)
-        meta, parts = files.decode_parts(Path(path).read_bytes(), _KIND, _FORMAT, name)
+        meta, parts = files.decode_parts(Path(path).read_bytes(), KIND, _FORMAT, name)
         previous = RoutingTable.from_bytes(parts["previous"], name) if "previous" in parts else None
         return cls(
             RoutingTable.from_bytes(parts["table"], name),
@@ -148,32 +179,48 @@ class Plan:
         )
 
 
-def options_of(name: str) -> dict[str, Any]:
-    """The options of a planner and their defaults."""
-    parameters = inspect.signature(planner(name)).parameters.values()
-    return {p.name: p.default for p in parameters if p.name not in _GIVEN}
+def _table_and_reason(
+    name: str,
+    histogram: Histogram,
+    slots: int,
+    previous: RoutingTable | None,
+    *,
+    seed: int,
+    **options: Any,
+) -> tuple[RoutingTable, str]:
+    chosen = planner(name)
+    check_slots(slots, histogram.buckets)
+    _check_options(chosen, options)
+    if previous is not None:
+        check_match(previous, histogram)
+    if histogram.total == 0:
+        table, reason = _unchanged(chosen, histogram, slots, previous), ""
+    else:
+        table, reason = chosen.run(histogram, slots, previous, seed=seed, **options)
+    return table.with_version(previous.version + 1 if previous is not None else 1), reason
 
 
-def series(name: str, windows: Sequence[Histogram]) -> dict[str, Any]:
-    """The option `windows` for a planner that has it: the windows so far, the only one twice."""
-    if "windows" not in options_of(name):
-        return {}
-    return {"windows": windows if len(windows) > 1 else [*windows, *windows]}
+def _unchanged(
+    chosen: Planner, histogram: Histogram, slots: int, previous: RoutingTable | None
+) -> RoutingTable:
+    """The table where nothing was measured."""
+    if previous is None or previous.slots != slots or (previous.is_split and not chosen.splits):
+        return RoutingTable.hashed(slots, histogram.buckets, histogram.key_type)
+    return previous
 
 
-def check_name(name: str) -> None:
-    """Refuse a name that no planner has, with the nearest one that there is."""
-    if name not in NAMES:
-        close = difflib.get_close_matches(str(name), NAMES, 1)
-        hint = f"did you mean {close[0]!r}? " if close else ""
-        raise ValueError(f"there is no planner {name!r}: {hint}choose one of {', '.join(NAMES)}")
-
-
-def _check_options(name: str, options: dict[str, Any]) -> None:
-    known = options_of(name)
+def _check_options(chosen: Planner, options: dict[str, Any]) -> None:
     for option in options:
-        if option not in known:
-            close = difflib.get_close_matches(option, known, 1)
+        if option not in chosen.options:
+            close = difflib.get_close_matches(option, chosen.options, 1)
             hint = f"did you mean {close[0]!r}? " if close else ""
-            takes = f"it takes {', '.join(known)}" if known else "it takes none"
-            raise ValueError(f"planner {name!r} has no option {option!r}: {hint}{takes}")
+            takes = f"it takes {', '.join(chosen.options)}" if chosen.options else "it takes none"
+            raise ValueError(f"planner {chosen.name!r} has no option {option!r}: {hint}{takes}")
+
+
+def _same_hash(a: pa.DataType, b: pa.DataType) -> bool:
+    """Whether keys of both types are hashed alike; the names of a composite key's columns do not matter."""
+    if pa.types.is_struct(a) and pa.types.is_struct(b):
+        fields = [[t.field(i).type for i in range(t.num_fields)] for t in (a, b)]
+        return len(fields[0]) == len(fields[1]) and all(map(_same_hash, *fields))
+    return bool(a.equals(b))

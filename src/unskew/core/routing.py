@@ -153,13 +153,6 @@ class RoutingTable:
         keyed_rows = zip(key_iter(self.keys), rows[: len(self.keys)], strict=True)
         return {key: row[0] if len(row) == 1 else row for key, row in keyed_rows}
 
-    def __repr__(self) -> str:
-        split = ", split" if self.is_split else ""
-        return (
-            f"RoutingTable({self.slots} slots, {len(self.buckets)} buckets, {len(self.hashes)} heavy keys, "
-            f"version {self.version}{split})"
-        )
-
     def with_version(self, version: int) -> RoutingTable:
         """The same table with another version."""
         return replace(self, version=version)
@@ -177,6 +170,12 @@ class RoutingTable:
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, RoutingTable) and self.version == other.version and self.same_routes(other)
+
+    def __repr__(self) -> str:
+        split = int(np.count_nonzero(self.lengths > 1))
+        heavy = f"{len(self.hashes)} heavy keys" + (f", {split} of them split" if split else "")
+        buckets = len(self.buckets)
+        return f"RoutingTable(version {self.version}, {self.slots} slots, {buckets} buckets, {heavy}, {self.key_type})"
 
     def __hash__(self) -> int:
         return hash((self.slots, self.version, self.buckets.tobytes(), self.hashes.tobytes()))

@@ -1,4 +1,4 @@
-"""Greedy multiprocessor scheduling: longest first, which several papers share, and in order, as Spark does it."""
+"""Greedy multiprocessor scheduling: longest first, as in several papers, and in order, as Spark does it."""
 
 from __future__ import annotations
 
@@ -9,18 +9,22 @@ from numpy.typing import NDArray
 
 from unskew.core.histogram import Floats
 
-_ROUNDS = 8  # a slot, at most: each round lowers the fullest one
-_PAIRS = 200_000  # pairs of items a round may look at
-_DEALT = 12  # items of two slots that may be dealt in all ways
-_DEALERS = 256  # slots beyond which that would take too long
-_LESS = 1e-12  # a gain must be more than rounding
+# rounds per slot, at most: each round lowers the fullest slot
+_ROUNDS = 8
+# pairs of items that a round may try
+_PAIRS = 200_000
+# items of two slots for which every division between the two may be tried, and slots beyond which that takes too long
+_DIVIDED_ITEMS = 12
+_DIVIDED_SLOTS = 256
+# a gain must be more than rounding
+_LESS = 1e-12
 
 
 def longest_first(weights: Floats, slots: int) -> NDArray[np.int32]:
     """Give each item, heaviest first, to the least loaded slot; the lowest slot wins a tie.
 
-    Within 4/3 − 1/(3N) of the least possible maximum (Graham 1969). Costs one heap operation an item.
-    Items of equal weight go in their given order.
+    Within 4/3 − 1/(3N) of the least possible maximum (Graham 1969). Costs one heap operation per item.
+    Items of equal weight keep their order.
 
     >>> longest_first(np.array([3.0, 3.0, 2.0, 2.0, 2.0]), 2).tolist()
     [0, 1, 0, 1, 0]
@@ -48,12 +52,12 @@ def fill(weights: Floats, loads: Floats) -> NDArray[np.int32]:
 
 
 def evened(weights: Floats, assigned: NDArray[np.int32], slots: int, level: float) -> NDArray[np.int32]:
-    """The same assignment, the fullest slot relieved again and again until it is at `level` or nothing helps.
+    """The assignment after relieving the fullest slot again and again, until it is at `level` or nothing helps.
 
-    First by the one move or swap after which the higher of the two slots concerned is lowest; when none
-    helps, by dealing the items of the fullest and of another slot anew, the best way there is. It
-    matters where slots have a few items each of nearly equal weight, which greedy scheduling cannot even out; with many
-    items it has nothing to do, and where a round would cost too much it does nothing.
+    Each round makes the move or swap after which the higher of the two slots is lowest. If none helps, it divides the
+    items of the fullest slot and of another one between the two in the best possible way. This matters where slots
+    have a few items each of nearly equal weight, which greedy scheduling cannot even out. With many items there is
+    nothing left to do, and where a round would cost too much it is skipped.
 
     >>> w = np.array([5.0, 4.0, 3.0, 3.0, 3.0])
     >>> evened(w, longest_first(w, 2), 2, 9.0).tolist()
@@ -65,7 +69,7 @@ def evened(weights: Floats, assigned: NDArray[np.int32], slots: int, level: floa
         full = int(loads.argmax())
         if loads[full] <= level:
             break
-        if not _swap(weights, assigned, loads, full) and not _deal(weights, assigned, loads, full):
+        if not _swap(weights, assigned, loads, full) and not _divide(weights, assigned, loads, full):
             break
     return assigned
 
@@ -74,36 +78,35 @@ def _swap(weights: Floats, assigned: NDArray[np.int32], loads: Floats, full: int
     """The best move or swap between the fullest slot and another; false if none lowers it."""
     mine = np.flatnonzero(assigned == full)
     slots = len(loads)
-    items = np.append(
-        weights, np.zeros(slots)
-    )  # and for each slot an item that weighs nothing: a move without return
+    # a further item per slot weighs nothing: swapping with it is a move
+    items = np.append(weights, np.zeros(slots))
     if len(mine) * len(items) > _PAIRS:
         return False
     place = np.append(assigned, np.arange(slots, dtype=np.int32))
     less = weights[mine][:, None] - items[None, :]
     higher = np.maximum(loads[full] - less, loads[place][None, :] + less)
     higher[:, place == full] = np.inf
-    at, other = np.unravel_index(int(higher.argmin()), higher.shape)
-    if higher[at, other] >= loads[full] * (1 - _LESS):
+    leaves, comes = np.unravel_index(int(higher.argmin()), higher.shape)
+    if higher[leaves, comes] >= loads[full] * (1 - _LESS):
         return False
-    to = place[other]
-    loads[full] -= less[at, other]
-    loads[to] += less[at, other]
-    assigned[mine[at]] = to
-    if other < len(assigned):
-        assigned[other] = full
+    receiver = place[comes]
+    loads[full] -= less[leaves, comes]
+    loads[receiver] += less[leaves, comes]
+    assigned[mine[leaves]] = receiver
+    if comes < len(assigned):
+        assigned[comes] = full
     return True
 
 
-def _deal(weights: Floats, assigned: NDArray[np.int32], loads: Floats, full: int) -> bool:
-    """The items of the fullest and of one other slot dealt anew between the two; false if no slot helps."""
+def _divide(weights: Floats, assigned: NDArray[np.int32], loads: Floats, full: int) -> bool:
+    """Divide the items of the fullest slot and of another one between the two; false if no slot helps."""
     mine = np.flatnonzero((assigned == full) & (weights > 0))
     best, chosen = loads[full] * (1 - _LESS), None
-    if len(mine) >= _DEALT or len(loads) > _DEALERS:
+    if len(mine) >= _DIVIDED_ITEMS or len(loads) > _DIVIDED_SLOTS:
         return False
     for slot in np.argsort(loads, kind="stable").tolist():
         items = np.append(mine, np.flatnonzero((assigned == slot) & (weights > 0)))
-        if slot == full or len(items) > _DEALT:
+        if slot == full or len(items) > _DIVIDED_ITEMS:
             continue
         ways = (np.arange(1 << (len(items) - 1))[:, None] >> np.arange(len(items))) & 1
         sums = ways @ weights[items]

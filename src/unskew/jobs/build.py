@@ -130,4 +130,4 @@ def _saved(job: Job) -> Any:
         return None
     with naming(job, "plan"):
         file = job.path(job.plan.file)
-        return unskew.load(file) if len(job.operator) == 1 else unskew.ChainPlan.load(file)
+        return unskew.Plan.load(file) if len(job.operator) == 1 else unskew.ChainPlan.load(file)

@@ -12,8 +12,7 @@ from typing import Any, cast
 from unskew.core.migration.budget import Budget
 from unskew.core.migration.policy import Policy
 from unskew.core.migration.scaling import LoadRange, Scaling, Utilisation
-from unskew.core.plan import check_name, options_of
-from unskew.core.planners import SPLITTING
+from unskew.core.planners import planner as planner_named
 from unskew.core.routing import check_slots
 from unskew.jobs.aggregates import Kept, aggregates
 from unskew.jobs.settings import (
@@ -181,7 +180,7 @@ class Places:
 
     def __post_init__(self) -> None:
         if self.planner is not None:
-            _named("planner", check_name, self.planner)
+            _named("planner", planner_named, self.planner)
         if self.slots is not None and self.buckets is not None:
             _named("slots", check_slots, self.slots, self.buckets)
         if self.max_slots is not None and self.max_slots < (self.slots or 1):
@@ -269,7 +268,7 @@ def _refuse(operator: Operator, names: tuple[str, ...], beside: str) -> None:
             raise ValueError(f"{name}: this does not go with {beside}: leave it out")
 
 
-def _named(name: str, check: Callable[..., None], *values: Any) -> None:
+def _named(name: str, check: Callable[..., object], *values: Any) -> None:
     try:
         check(*values)
     except ValueError as error:
@@ -287,12 +286,12 @@ def _check_stream(job: Job) -> None:
             "use parquet, kafka, console, memory or a function"
         )
     planner = job.plan.planner or ("locality" if len(job.operator) > 1 else "keel")
-    if planner in SPLITTING:
+    if planner_named(planner).splits:
         raise ValueError(
             f"[plan] planner: {planner} splits keys, but a key's state is in one place: choose another"
         )
     if not (planner == "locality" and len(job.operator) > 1):
-        check_names(job.plan.options, options_of(planner), "plan.options")
+        check_names(job.plan.options, planner_named(planner).options, "plan.options")
 
 
 def _check_batch(job: Job) -> None:

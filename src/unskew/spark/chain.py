@@ -17,6 +17,7 @@ from unskew.core.chains.pairs import PairHistogram
 from unskew.core.chains.plan import ChainPlan
 from unskew.core.chains.tables import expected_locality
 from unskew.core.histogram import DEFAULT_BUCKETS, Histogram
+from unskew.core.plan import Plan
 from unskew.core.routing import check_slots
 from unskew.spark.groupby import Grouped
 from unskew.spark.keys import Key, KeyColumns, free_name, key_columns, lots, names_of
@@ -31,7 +32,6 @@ from unskew.spark.measure import (
     share_of,
 )
 from unskew.spark.options import Options, cores_of
-from unskew.spark.plan import Plan
 from unskew.spark.sketches import MOST_BUCKETS, aggregates, histogram_of
 
 if TYPE_CHECKING:

@@ -12,12 +12,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
 
-from unskew.core.plan import make_table
+from unskew.core.plan import Plan, make_table
 from unskew.spark.apply import Settings, in_arrow, in_pandas
 from unskew.spark.keys import KeyColumns, column, field, free_name, key_columns
 from unskew.spark.measure import Sample
 from unskew.spark.options import Options, plan_for, steps_aside
-from unskew.spark.plan import Plan
 from unskew.spark.slot_expression import slot_column
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
+from unskew.core.plan import Plan
 from unskew.spark.keys import Key, KeyColumns, free_name, hashable, key_columns
 from unskew.spark.measure import Sample
 from unskew.spark.options import Options, plan_for, steps_aside
-from unskew.spark.plan import Plan
 from unskew.spark.slot_expression import slot_column
 
 if TYPE_CHECKING:

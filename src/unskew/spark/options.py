@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
 
 from unskew.core.histogram import Histogram
 from unskew.core.history import merge_all
-from unskew.core.plan import check_name, options_of
-from unskew.core.planners import SPLITTING
+from unskew.core.plan import Plan
+from unskew.core.planners import planner
 from unskew.core.routing import RoutingTable, check_slots
 from unskew.spark.keys import KeyColumns
 from unskew.spark.measure import Sample, check_sample, check_weight, measure
-from unskew.spark.plan import Plan
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -38,7 +37,7 @@ class Options:
     buckets: int = 4096
 
     def __post_init__(self) -> None:
-        check_name(self.planner)
+        planner(self.planner)
         if self.slots is not None:
             check_slots(self.slots, self.buckets)
         check_sample(self.sample)
@@ -64,7 +63,7 @@ class Options:
         """Refuse a table that splits keys, for an operator that needs them whole."""
         plan = self.plan
         name = plan.planner if isinstance(plan, Plan) else self.planner
-        if plan.table.is_split if isinstance(plan, Plan) else name in SPLITTING:
+        if plan.table.is_split if isinstance(plan, Plan) else planner(name).splits:
             raise ValueError(f"planner {name!r} splits keys over slots: {remedy}")
 
 
@@ -79,10 +78,9 @@ def plan_for(inputs: Sequence[tuple[DataFrame, KeyColumns]], options: Options) -
         for df, k in inputs
     ]
     names = inputs[0][1].names
-    known: dict[str, Any] = (
-        {"cores": cores_of(inputs[0][0]) or slots} if "cores" in options_of(options.planner) else {}
-    )
-    return Plan.make(merge_all(_renamed(h, names) for h in measured), slots, options.planner, **known)
+    histogram = merge_all(_renamed(h, names) for h in measured)
+    context = planner(options.planner).context_options(cores=cores_of(inputs[0][0]) or slots)
+    return Plan.make(histogram, slots, options.planner, **context)
 
 
 def steps_aside(plan: Plan, options: Options) -> bool:

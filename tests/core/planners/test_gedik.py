@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from tests.core.planners.gedik_cases import random_problem
 from unskew.core.histogram import Histogram
-from unskew.core.loads import imbalance, slot_loads
+from unskew.core.loads import imbalance, migration, slot_loads
 from unskew.core.plan import make_table
-from unskew.core.planners.parts import resources as m
 from unskew.core.planners.parts.gedik import UTILITIES, pose
+from unskew.core.planners.parts.resources import theta
 from unskew.core.planners.ring import ring
 from unskew.core.routing import RoutingTable
 
@@ -31,7 +31,7 @@ def zipf(keys: int = 2000, z: float = 1.0, buckets: int = 4096) -> Histogram:
 def test_a_key_has_a_row_if_and_only_if_its_frequency_reaches_delta(name: str) -> None:
     h = zipf()
     table = make_table(name, h, 10)
-    delta = 0.1 * m.theta(1.2, 10) / 10
+    delta = 0.1 * theta(1.2, 10) / 10
     assert set(table.keys.to_pylist()) == set(np.flatnonzero(h.tracked.weights / h.total >= delta).tolist())
     assert np.array_equal(table.buckets, ring(10, 4096))
 
@@ -58,8 +58,8 @@ def test_growing_one_by_one_balances_far_better_than_the_ring_and_moves_little(n
     for n in range(1, 11):
         previous, table = table, make_table(name, h, n, table)
     assert imbalance(slot_loads(table, h)) < 0.85 * imbalance(slot_loads(make_table("ring", h, 10), h))
-    # 9 is what plain hashing moves; the ideal is 1
-    assert m.relative_migration(previous, table, h) < 2
+    # in mean slots' worth of state: plain hashing moves 9, the ideal is 1
+    assert migration(previous, table, h).state_share * table.slots < 2
 
 
 @planners
@@ -113,12 +113,12 @@ def test_the_penalties_are_those_of_equations_18_to_20() -> None:
     h = Histogram.from_counts({"a": 4, "b": 3, "c": 2, "d": 1}, buckets=8)
     old = RoutingTable.build(3, np.zeros(8, dtype=int), ["a", "b", "gone"], [0, 2, 1])
     problem = pose(h, 2, old, **{**DEFAULTS, "resources": "LQL"})
-    theta = m.theta(1.2, 2)
+    allowed = theta(1.2, 2)
     # a, d | b, c: both linear loads are 5 | 5, so one quadratic resource alone differs, and ρ is 0
     assert problem.rho(np.array([0.0, 0.17 - 0.13]), np.array([0.5, 0.15])) == 0
     # a, c | b, d: 6 | 4 twice and 20 | 10 once, each over θ times its mean
     rho = problem.rho(np.array([0.2, 0.10]), np.array([0.5, 0.15]))
-    assert rho == pytest.approx(((0.2 / (theta * 0.5)) ** 2 * (0.10 / (theta * 0.15))) ** (1 / 3))
+    assert rho == pytest.approx(((0.2 / (allowed * 0.5)) ** 2 * (0.10 / (allowed * 0.15))) ** (1 / 3))
     # γ: moving a costs its state over a mean slot's state, b must move in any case
     assert problem.moving()[:2] == pytest.approx(np.array([[0, 0.4 / 0.5], [0.3 / 0.5, 0.3 / 0.5]]))
 
@@ -126,12 +126,12 @@ def test_the_penalties_are_those_of_equations_18_to_20() -> None:
 def test_a_row_that_is_lost_counts_as_migration_where_the_ring_is_elsewhere() -> None:
     light = dict.fromkeys(range(1000), 1.0)
     h = Histogram.from_counts({**light, 5000: 1000.0}, buckets=64)
-    here = int(ring(2, 64)[h.trimmed(2).key_buckets[1]])
+    ring_slot = int(ring(2, 64)[h.trimmed(2).key_buckets[1]])
     key = h.keys.to_pylist()[1]
-    for slot in (here, 1 - here):
+    for slot in (ring_slot, 1 - ring_slot):
         old = RoutingTable.build(2, ring(2, 64), [key], [slot], key_type=h.key_type)
         problem = pose(h, 2, old, **DEFAULTS)
-        expected = 0.0 if slot == here else 1 / ((1000 + 1) / 2)
+        expected = 0.0 if slot == ring_slot else 1 / ((1000 + 1) / 2)
         assert problem.sunk == pytest.approx(expected)
 
 

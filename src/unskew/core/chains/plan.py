@@ -27,7 +27,10 @@ from unskew.core.loads import lower_bound
 from unskew.core.plan import Plan
 from unskew.core.routing import RoutingTable
 
-_KIND, _FORMAT = "chain plan", 1
+KIND = "chain plan"
+"""What the first line of a saved chain plan calls it."""
+
+_FORMAT = 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,13 +168,13 @@ class ChainPlan:
             "expected": self.expected,
             "options": {name: files.plain(value) for name, value in self.options.items()},
         }
-        files.write(path, files.encode_parts(_KIND, _FORMAT, meta, parts))
+        files.write(path, files.encode_parts(KIND, _FORMAT, meta, parts))
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read a plan that `save` wrote; a damaged file is refused by name."""
         name = str(path)
-        meta, parts = files.decode_parts(Path(path).read_bytes(), _KIND, _FORMAT, name)
+        meta, parts = files.decode_parts(Path(path).read_bytes(), KIND, _FORMAT, name)
         operators = range(len(meta["placed"]))
         tables = tuple(RoutingTable.from_bytes(parts[f"table {o}"], name) for o in operators)
         histograms = [Histogram.from_bytes(parts[f"histogram {o}"], name) for o in operators]

@@ -1,19 +1,22 @@
 """The planners: histogram(s) + previous table + N → routing table.
 
-One module a planner. Each has a function `plan(histogram, slots, previous=None, *, seed=0, …)` whose keyword
-arguments beyond `seed` are its options, and a docstring that says what it promises, its cost and its paper.
-`make_table` in `unskew.core.plan` checks the input before any of them runs.
+Each planner is one module. It has a function `plan(histogram, slots, previous=None, *, seed=0, …)`, whose docstring
+states what it promises, its cost and its paper, and ends with the planner's declaration, `PLANNER`. The registry below
+has one line per planner. The API, the command line, job files, the diagnosis and the docs read the declarations.
+`make_table` in `unskew.core.plan` checks the input before a planner runs.
 """
 
 from __future__ import annotations
 
+import difflib
 from importlib import import_module
-from typing import Any, Protocol, cast
 
-from unskew.core.histogram import Histogram
-from unskew.core.routing import RoutingTable
+from unskew.core.planners.declaration import Planner, UnsuitablePlannerError
 
-NAMES = (
+__all__ = ["PLANNERS", "Planner", "UnsuitablePlannerError", "planner"]
+
+# One line per planner: its module, in the order in which planners are listed.
+_MODULES = (
     "hash",
     "modulo",
     "universal",
@@ -23,10 +26,10 @@ NAMES = (
     "redist",
     "readj",
     "dkg",
-    "dkg-wosim",
+    "dkg_wosim",
     "oracle",
     "pkg",
-    "dkg-pkg",
+    "dkg_pkg",
     "elb",
     "clb",
     "uhlb",
@@ -36,29 +39,20 @@ NAMES = (
     "auto",
 )
 
-SPLITTING = frozenset({"pkg", "dkg-pkg"})
-"""Planners whose tables have split rows: only for operators that can merge partial results."""
+
+def _declared(module: str) -> Planner:
+    declaration: Planner = import_module(f"{__name__}.{module}").PLANNER
+    return declaration
 
 
-class Planner(Protocol):
-    """The one signature of all planners."""
-
-    def __call__(
-        self,
-        histogram: Histogram,
-        slots: int,
-        previous: RoutingTable | None = None,
-        *,
-        seed: int = 0,
-        **options: Any,
-    ) -> RoutingTable:
-        """A table for `slots` slots."""
-        ...
+PLANNERS = {declaration.name: declaration for declaration in map(_declared, _MODULES)}
+"""Every planner by its name."""
 
 
 def planner(name: str) -> Planner:
-    """The planner of that name."""
-    if name not in NAMES:
-        raise ValueError(f"there is no planner {name!r}: choose one of {', '.join(NAMES)}")
-    module = import_module(f"{__name__}.{name.replace('-', '_')}")
-    return cast(Planner, module.plan)
+    """The planner called `name`; a misspelt name is refused with the nearest one that exists."""
+    if name not in PLANNERS:
+        close = difflib.get_close_matches(str(name), PLANNERS, 1)
+        hint = f"did you mean {close[0]!r}? " if close else ""
+        raise ValueError(f"there is no planner {name!r}: {hint}choose one of {', '.join(PLANNERS)}")
+    return PLANNERS[name]

@@ -1,4 +1,4 @@
-"""Auto: look at the histogram, choose a planner and its options, and say why."""
+"""Auto: choose a planner and its options by the histogram, and give the reason."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ from unskew.core.histogram import Histogram, sum_by
 from unskew.core.loads import imbalance, lower_bound, slot_loads
 from unskew.core.planners import hash as plain_hash
 from unskew.core.planners import keel
+from unskew.core.planners.declaration import Planner
 from unskew.core.routing import RoutingTable
 from unskew.core.scheduling import makespan
 
 STEP_ASIDE = 0.02
-"""Plain hashing within 2 % of the bound (and what a sample cannot tell) is left alone: there is no more to gain."""
+"""Plain hashing within 2 % of the bound, plus what a sample leaves uncertain, stays: there is nothing more to gain."""
 
-_JUDGED = 1000  # keys heavy enough to matter when hashes are drawn
+# keys heavy enough to matter when hashes are drawn
+_JUDGED = 1000
 
 
 @dataclass(frozen=True)
@@ -39,16 +41,31 @@ def plan(
     budget: float | None = None,
     cores: int | None = None,
 ) -> RoutingTable:
-    """The table of the planner that `choose` names.
+    """The table of the planner that `choose` names; the options are those of `keel`.
 
     >>> h = Histogram.from_counts({k: 1 for k in range(4096)}, buckets=64)
     >>> len(plan(h, 2).hashes)
     0
     """
-    choice = choose(histogram, slots, previous, target=target, budget=budget, cores=cores)
+    table, _ = plan_with_reason(
+        histogram, slots, previous, seed=seed, target=target, budget=budget, cores=cores
+    )
+    return table
+
+
+def plan_with_reason(
+    histogram: Histogram,
+    slots: int,
+    previous: RoutingTable | None = None,
+    *,
+    seed: int = 0,
+    **options: Any,
+) -> tuple[RoutingTable, str]:
+    """The same table, and why its planner was chosen."""
+    choice = choose(histogram, slots, previous, **options)
     if choice.planner == "hash":
-        return plain_hash.plan(histogram, slots, previous, seed=seed)
-    return keel.plan(histogram, slots, previous, seed=seed, **choice.options)
+        return plain_hash.plan(histogram, slots, previous, seed=seed), choice.reason
+    return keel.plan(histogram, slots, previous, seed=seed, **choice.options), choice.reason
 
 
 def choose(
@@ -62,41 +79,43 @@ def choose(
 ) -> Choice:
     """Plain hashing where skew does not matter, else `keel`, with the figures that decided.
 
-    Without `cores` the fullest slot under hashing is held against the lower bound. With `cores`
-    it is the time that matters: what a hash partitioning would be expected to take, over several draws of the hash
-    (Spark's own hash is another than ours), against the least possible. Hashing is chosen only when it is also
-    what runs now (or nothing runs yet): going back to it from another table would move nearly all state for nothing.
+    Without `cores`, the fullest slot under hashing is compared with the lower bound. With `cores`, time decides: what
+    hash partitioning is expected to take, over several draws of the hash (Spark's own hash differs from ours), is
+    compared with the least possible. Hashing is chosen only where it is also what runs now, or where nothing runs yet:
+    going back to it from another table would move nearly all state for nothing.
 
     >>> choose(Histogram.from_counts({"a": 90, "b": 5, "c": 5}, buckets=16), 3).planner
     'keel'
     """
     keel.check(target=target, budget=budget, cores=cores)
     hashed = RoutingTable.hashed(slots, histogram.buckets, histogram.key_type)
-    # of many slots that are alike the fullest one in a sample is about three standard errors above the mean
+    # among many equal slots, the fullest one in a sample is about three standard errors above the mean
     within = STEP_ASIDE + 3 * histogram.sampling_error(slots)
     if cores is None:
         bound, by_hash = lower_bound(histogram, slots), imbalance(slot_loads(hashed, histogram))
-        said = f"hashing gives an imbalance of {by_hash:.3f}"
+        by_hash_text = f"hashing gives an imbalance of {by_hash:.3f}"
     else:
         bound, by_hash = lower_bound(histogram, min(cores, slots)), expected_time(histogram, slots, cores)
-        said = f"hashing takes {by_hash:.3f} times as long as even work on {cores} cores"
+        by_hash_text = f"hashing takes {by_hash:.3f} times as long as even work on {cores} cores"
     if (previous is None or previous.same_routes(hashed)) and by_hash <= bound * (1 + within):
-        return Choice("hash", f"{said}, within {within:.1%} of the least possible, {bound:.3f}")
+        return Choice("hash", f"{by_hash_text}, within {within:.1%} of the least possible, {bound:.3f}")
     options: dict[str, Any] = {"target": target, "budget": budget, "cores": cores}
     if previous is not None and previous.slots == slots:
         now, least = imbalance(slot_loads(previous, histogram)), lower_bound(histogram, slots)
         return Choice("keel", f"the present table gives {now:.3f} where {least:.3f} is possible", options)
-    return Choice("keel", f"{said} where {bound:.3f} is possible", options)
+    return Choice("keel", f"{by_hash_text} where {bound:.3f} is possible", options)
 
 
 def expected_time(histogram: Histogram, slots: int, cores: int, draws: int = 16) -> float:
     """The mean length of a job under hash partitioning, in units of perfectly even work on `cores` cores.
 
-    The `draws` hashes are drawn anew each, with a fixed seed. Slots run in order, each on the next free core.
+    The mean is over `draws` independent hashes, drawn with a fixed seed. Slots run in order, each on the next free
+    core.
     """
     random = np.random.default_rng(0)
     heavy = histogram.trimmed(_JUDGED)
-    even = float(heavy.rest.weights.sum()) / slots  # many light keys: every slot gets its share of them
+    # there are many light keys: every slot gets an even share of them
+    even = float(heavy.rest.weights.sum()) / slots
     width = min(cores, slots)
     times = [
         makespan(
@@ -105,3 +124,13 @@ def expected_time(histogram: Histogram, slots: int, cores: int, draws: int = 16)
         for _ in range(draws)
     ]
     return float(np.mean(times)) * width / histogram.total if histogram.total else 1.0
+
+
+PLANNER = Planner(
+    "auto",
+    plan,
+    summary="plain hashing where skew does not matter, else `keel`; gives its reason",
+    movement="as with the planner it chooses",
+    uses_cores=True,
+    explained=plan_with_reason,
+)

@@ -1,4 +1,4 @@
-"""Correlation-based load balancing (CLB): substreams that rise together are put apart."""
+"""Correlation-based load balancing (CLB): substreams whose loads rise together are kept apart."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from numpy.typing import NDArray
 
 from unskew.core.histogram import Floats, Histogram
 from unskew.core.loads import slot_loads
+from unskew.core.planners.declaration import Planner, UnsuitablePlannerError
 from unskew.core.routing import RoutingTable
 
 _Ints = NDArray[np.int64]
 
 
 class Variances(NamedTuple):
-    """How uneven loads are across slots, and how restless they are over time.
+    """How uneven loads are across slots, and how much they vary over time.
 
     `across` is the variance over slots of their mean load, `temporal` the mean over slots of their variance
     over windows. The mean over windows of var(L_t) is their sum less the variance over windows of the
@@ -39,20 +40,19 @@ def plan(
 ) -> RoutingTable:
     """Split the substreams into N sets so that those with a covariance of `theta` or more are apart.
 
-    Promise: a split leaves its chosen substream in a set with none that it rises together with. Nothing
-    more: mean loads are not looked at, and the substreams that leave stay together however alike they are.
+    Promise: a split leaves its chosen substream in a set without any substream that rises together with it. There
+    is no other promise: mean loads are ignored, and the substreams that leave stay together however alike they are.
     With many small substreams plain hashing often has less of both variances, so compare `variances`.
-    Sets are matched to the previous slots by the state they share, largest overlap first, so that little
-    more moves than the sets ask for; a first plan numbers the sets as they arise.
+    Sets are matched to the previous slots by the state they share, largest overlap first, so that little moves
+    beyond what the sets require; a first plan numbers the sets in the order in which they are formed.
 
-    `windows`: the load series, at least two histograms of the same buckets. `substreams`: the buckets are
-    put together into this many substreams, by number modulo it, since the time is O(p²·(m + N)) and the
-    memory O(p²) for p substreams and m windows. Heavy keys count with their bucket: the table has no
-    heavy rows.
+    `windows`: the load series, at least two histograms with the same buckets. `substreams`: the buckets are combined
+    into this many substreams, by their number modulo it, since the time is O(p²·(m + N)) and the memory O(p²) for p
+    substreams and m windows. Heavy keys count with their bucket: the table has no heavy rows.
 
-    Readings: substreams with covariance ≥ θ leave (the text), s_k itself stays, and the first split makes
-    the second set. When the heaviest substream has nobody to part from, the next one is tried; when nobody
-    has, the heaviest substream of the most loaded set leaves alone, rather than a slot staying idle.
+    Readings: substreams with covariance ≥ θ leave (the text), s_k itself stays, and the first split makes the
+    second set. If the heaviest substream has none to be separated from, the next one is tried; if none has, the
+    heaviest substream of the most loaded set leaves alone, so that no slot stays idle.
     Paper: Guo and Zhou, "Stateful Load Balancing for Parallel Stream Processing", section 4, algorithm 2.
 
     >>> windows = [Histogram.from_counts({0: n, 1: n}, buckets=64) for n in (9, 1)]
@@ -79,14 +79,14 @@ def split(covariance: Floats, means: Floats, sets: int, theta: float) -> _Ints:
     np.fill_diagonal(related, False)
     weight = np.where(related, covariance, 0.0).sum(axis=1)
     for new in range(1, sets):
-        leaving = _to_part(member, related, weight)
+        leaving = _to_separate(member, related, weight)
         if not len(leaving):
             leaving = _heaviest_of_fullest(member, means)
         old = member[leaving[0]]
         member[leaving] = new
         staying = np.flatnonzero(member == old)
         weight[staying] -= covariance[np.ix_(leaving, staying)].sum(axis=0)
-        # The listing counts for each that leaves only those that leave after it, in index order.
+        # For each substream that leaves, the listing counts only those that leave after it, in index order.
         weight[leaving] = np.triu(covariance[np.ix_(leaving, leaving)], 1).sum(axis=1)
     return member
 
@@ -97,8 +97,8 @@ def variances(table: RoutingTable, windows: Sequence[Histogram]) -> Variances:
     return Variances(float(loads.mean(axis=0).var()), float(loads.var(axis=0).mean()))
 
 
-def _to_part(member: _Ints, related: NDArray[np.bool_], weight: Floats) -> _Ints:
-    """The substreams that leave the heaviest one which has any to part from; the lowest wins a tie."""
+def _to_separate(member: _Ints, related: NDArray[np.bool_], weight: Floats) -> _Ints:
+    """The substreams to separate from the heaviest one that has any; the lowest wins a tie."""
     for k in np.argsort(-weight, kind="stable"):
         leaving = np.flatnonzero(related[k] & (member == member[k]))
         if len(leaving):
@@ -115,18 +115,19 @@ def _heaviest_of_fullest(member: _Ints, means: Floats) -> _Ints:
 
 
 def _matched(sets: _Ints, slots: int, histogram: Histogram, previous: RoutingTable) -> _Ints:
-    """The slot of each set: greedily the pairs that share most state; the lowest set and slot win a tie."""
+    """The slot of each set: greedily the pairs that share the most state; the lowest set and slot win a tie."""
     shared = np.zeros((slots, max(slots, previous.slots)))
     np.add.at(shared, (sets, previous.buckets), histogram.rest.state)
     before = previous.slot_of_hashes(histogram.hashes)
     np.add.at(shared, (sets[histogram.key_buckets], before), histogram.tracked.state)
     slot_of = np.full(slots, -1, dtype=np.int64)
     free = np.ones(slots, dtype=np.bool_)
-    kept = shared[:, :slots]  # slots that vanish cannot be matched
-    order = np.argsort(-kept, axis=None, kind="stable")[: np.count_nonzero(kept)]
-    for one, slot in zip(*(at.tolist() for at in np.unravel_index(order, kept.shape)), strict=True):
-        if slot_of[one] < 0 and free[slot]:
-            slot_of[one], free[slot] = slot, False
+    # slots that vanish cannot be matched
+    overlap = shared[:, :slots]
+    order = np.argsort(-overlap, axis=None, kind="stable")[: np.count_nonzero(overlap)]
+    for group, slot in zip(*(at.tolist() for at in np.unravel_index(order, overlap.shape)), strict=True):
+        if slot_of[group] < 0 and free[slot]:
+            slot_of[group], free[slot] = slot, False
     slot_of[slot_of < 0] = np.flatnonzero(free)
     return slot_of
 
@@ -141,14 +142,31 @@ def _check(
 ) -> None:
     if len(windows) < 2:
         raise ValueError(
-            f"windows needs at least 2 histograms to see loads change together, not {len(windows)}"
+            f"windows has {len(windows)} histograms, but at least 2 are needed to see loads change together"
         )
-    other = [window.buckets for window in windows if window.buckets != histogram.buckets]
-    if other:
-        raise ValueError(f"a window has {other[0]} buckets where the histogram has {histogram.buckets}")
+    mismatched = [window.buckets for window in windows if window.buckets != histogram.buckets]
+    if mismatched:
+        raise ValueError(
+            f"a window has {mismatched[0]} buckets, but the histogram has {histogram.buckets}: measure "
+            "both with the same number"
+        )
     if not 0.0 <= theta < np.inf:
         raise ValueError(f"theta is a covariance, 0 or more, not {theta}")
-    if not isinstance(substreams, int) or substreams < slots:
-        raise ValueError(
-            f"substreams={substreams!r} cannot fill {slots} slots: use a whole number of at least {slots}"
+    if isinstance(substreams, bool) or not isinstance(substreams, int):
+        raise ValueError(f"substreams is a whole number, not {substreams!r}: use {slots} or more")
+    if substreams < slots:
+        raise UnsuitablePlannerError(
+            f"substreams={substreams} cannot fill {slots} slots: use {slots} or more substreams"
         )
+
+
+PLANNER = Planner(
+    "clb",
+    plan,
+    summary="correlation-based load balancing: substreams whose loads rise together are kept apart",
+    movement="sets of substreams keep the slot that holds most of their state",
+    paper='Guo and Zhou, "Stateful Load Balancing for Parallel Stream Processing", section 4, algorithm 2',
+    uses_windows=True,
+    # a diagnosis has one window
+    compared=False,
+)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from unskew.core.histogram import Histogram
+from unskew.core.planners.declaration import Planner
 from unskew.core.planners.dkg import bucket_groups, heavy_part
 from unskew.core.planners.pkg import check_choices
 from unskew.core.routing import RoutingTable
@@ -23,9 +24,9 @@ def plan(
 ) -> RoutingTable:
     """Each heavy key as `choices` equal parts, scheduled together with groups of buckets.
 
-    For operators that can merge partial results only. With two choices no part exceeds half the heaviest
-    key, so the bound on the imbalance is halved, too. Parts of one key may land on one slot (a row that
-    names it twice). Like DKG it does not look at `previous`. `theta` and `mu` as in `dkg`.
+    Only for operators that can merge partial results. With two choices no part exceeds half the heaviest key,
+    which also halves the bound on the imbalance. Parts of one key may share a slot (a row that names it twice).
+    Like DKG it ignores `previous`. `theta` and `mu` as in `dkg`.
     Paper: Rivetti et al., DEBS 2015, section 6, figure 14.
 
     >>> h = Histogram.from_counts({"a": 60, "b": 20, "c": 10, "d": 10}, buckets=16)
@@ -33,15 +34,25 @@ def plan(
     {'a': (0, 1)}
     """
     check_choices(choices)
-    kept = heavy_part(histogram, theta)
+    trimmed = heavy_part(histogram, theta)
     groups = bucket_groups(histogram.buckets, slots, mu, seed)
-    parts = np.repeat(kept.tracked.weights / choices, choices)
-    chosen = longest_first(np.concatenate([parts, np.bincount(groups, kept.rest.weights)]), slots)
+    parts = np.repeat(trimmed.tracked.weights / choices, choices)
+    chosen = longest_first(np.concatenate([parts, np.bincount(groups, trimmed.rest.weights)]), slots)
     return RoutingTable.build(
         slots,
         chosen[len(parts) :][groups],
-        heavy=kept.keys,
+        heavy=trimmed.keys,
         heavy_slots=chosen[: len(parts)].reshape(-1, choices).tolist(),
-        hashes=kept.hashes,
+        hashes=trimmed.hashes,
         key_type=histogram.key_type,
     )
+
+
+PLANNER = Planner(
+    "dkg-pkg",
+    plan,
+    summary="DKG with each heavy key scheduled in equal parts; needs an operator that merges",
+    movement="no promise",
+    paper="Rivetti et al., DEBS 2015, section 6, figure 14",
+    splits=True,
+)

@@ -1,10 +1,11 @@
-"""DKG without scheduling of the buckets (WOSIM): what the scheduling of the light keys is worth."""
+"""DKG without scheduling the buckets (WOSIM): shows what scheduling the light keys is worth."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from unskew.core.histogram import Histogram
+from unskew.core.planners.declaration import Planner
 from unskew.core.planners.dkg import heavy_part
 from unskew.core.planners.parts.universal_hash import draw
 from unskew.core.routing import RoutingTable
@@ -21,18 +22,27 @@ def plan(
 ) -> RoutingTable:
     """Heavy keys scheduled among themselves, buckets to slots by a 2-universal function drawn by `seed`.
 
-    The schedule does not know what the buckets weigh, so a heavy key may meet a full slot. Like DKG it does
-    not look at `previous`. `theta` as in `dkg`. Paper: Rivetti et al., DEBS 2015, section 6, figure 13.
+    The schedule does not know what the buckets weigh, so a heavy key may land on a full slot. Like DKG it ignores
+    `previous`. `theta` as in `dkg`. Paper: Rivetti et al., DEBS 2015, section 6, figure 13.
 
     >>> plan(Histogram.from_counts({"a": 60, "b": 40}, buckets=16), 2).heavy == {"a": 0, "b": 1}
     True
     """
-    kept = heavy_part(histogram, theta)
+    trimmed = heavy_part(histogram, theta)
     return RoutingTable.build(
         slots,
         draw(slots, seed)(np.arange(histogram.buckets)),
-        heavy=kept.keys,
-        heavy_slots=longest_first(kept.tracked.weights, slots),
-        hashes=kept.hashes,
+        heavy=trimmed.keys,
+        heavy_slots=longest_first(trimmed.tracked.weights, slots),
+        hashes=trimmed.hashes,
         key_type=histogram.key_type,
     )
+
+
+PLANNER = Planner(
+    "dkg-wosim",
+    plan,
+    summary="DKG without scheduling the buckets, which shows what scheduling the light keys is worth",
+    movement="no promise",
+    paper="Rivetti et al., DEBS 2015, section 6, figure 13",
+)

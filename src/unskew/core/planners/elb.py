@@ -10,6 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from unskew.core.histogram import Floats, Histogram
+from unskew.core.planners.declaration import Planner
 from unskew.core.routing import RoutingTable, Slots
 
 
@@ -30,20 +31,20 @@ def plan(
     Promise: while no slot vanishes, an entry moves only out of a slot above the mean load, and no slot is
     left below the mean by shedding. Costs O(E log E) for E = H + heavy entries.
 
-    The load range [v, u] is `lower`..`upper`, absolute loads. Given both, N is elastic: the table has
-    ceil(2w / (u + v)) slots for the load w, at least 1 and at most `slots`. Given neither, the range is the
+    The load range [v, u] is `lower`..`upper`, in absolute loads. With both, N is elastic: the table has
+    ceil(2w / (u + v)) slots for the load w, at least 1 and at most `slots`. With neither, the range is the
     mean times 1 ± tolerance/2 and N is `slots`.
 
-    `heavy`: the heaviest tracked keys that are entries of their own, so that hot keys can move alone; 2N
-    unless given, 0 is the paper's pure substream form. A tracked key that an earlier table took away from its
-    bucket stays an entry, too: it would otherwise move without being overloaded.
+    `heavy`: how many of the heaviest tracked keys are entries of their own, so that hot keys can move alone. The
+    default is 2N; 0 is the paper's pure substream form. A tracked key that an earlier table took out of its bucket
+    also stays an entry: otherwise it would move without being overloaded.
 
-    Readings. A slot sheds entries lighter than θ = min(load − mean, (u − v)/2), and θ shrinks by what is
-    shed, so a slot sheds less than (u − v)/2 in all. That is the listing; with `recompute` θ is taken anew
-    from the load left, as the text may be read, and a slot whose entries are small comes down to the mean.
-    Entries without load are not shed: they relieve nothing. Slots are numbers, so the slots π..n-1 vanish
-    when N shrinks, not the least loaded: if others were chosen, their numbers would have to be reused, and
-    more state would move. When no slot below (u + v)/2 is left, the least loaded of all takes the next entry.
+    Readings: a slot sheds entries lighter than θ = min(load − mean, (u − v)/2), and θ shrinks by what is shed, so a
+    slot sheds less than (u − v)/2 in all. That is the listing. With `recompute`, θ is recomputed from the load left, as
+    the text may be read, and a slot whose entries are small comes down to the mean. Entries without load are not shed:
+    they relieve nothing. When N shrinks, the slots π..n-1 vanish, not the least loaded ones: removing others would
+    mean renumbering slots, and more state would move. When no slot below (u + v)/2 is left, the least loaded of all
+    takes the next entry.
     Paper: Guo and Zhou, "Stateful Load Balancing for Parallel Stream Processing", section 3, algorithm 1.
 
     >>> h = Histogram.from_counts({0: 4, 1: 3, 2: 2, 3: 1}, buckets=8)
@@ -83,7 +84,7 @@ def plan(
 def rebalance(
     loads: Floats, placed: Slots, slots: int, lower: float, upper: float, recompute: bool = False
 ) -> Slots:
-    """Algorithm 1 over entries of known `loads` on the slots `placed`: their new slots, of 0..slots-1."""
+    """Algorithm 1 over entries with these `loads` on the slots `placed`: their new slots, of 0..slots-1."""
     slot_loads = np.bincount(placed, loads, slots).tolist()
     mean = sum(slot_loads) / slots
     under = [(load, slot) for slot, load in enumerate(slot_loads[:slots]) if load <= mean]
@@ -117,8 +118,7 @@ def _leaving(
 ) -> list[int]:
     """The entries to reassign, heaviest first; takes their load off `slot_loads`.
 
-    θ never grows, so one pass over the entries, heaviest first, finds for each slot the largest that fits
-    again and again.
+    θ never grows, so a single pass over the entries, heaviest first, meets them in the order in which slots shed them.
     """
     theta = [min(load - mean, most) for load in slot_loads]
     leaving = []
@@ -136,13 +136,14 @@ def _leaving(
 def _own_entries(histogram: Histogram, start: RoutingTable, heavy: int) -> NDArray[np.bool_]:
     """Which tracked keys are entries of their own."""
     own: NDArray[np.bool_] = start.slot_of_hashes(histogram.hashes) != start.buckets[histogram.key_buckets]
-    own[:heavy] = True  # keys are listed heaviest first
+    # keys are listed heaviest first
+    own[:heavy] = True
     return own
 
 
 def _check(lower: float | None, upper: float | None, tolerance: float, heavy: int | None) -> None:
     if (lower is None) != (upper is None):
-        raise ValueError(f"lower={lower} and upper={upper}: give both ends of the load range, or neither")
+        raise ValueError(f"lower={lower} and upper={upper}: pass both ends of the load range, or neither")
     if lower is not None and upper is not None and not 0.0 <= lower < upper < np.inf:
         raise ValueError(f"the load range lower={lower}, upper={upper} must satisfy 0 <= lower < upper")
     if not 0.0 < tolerance <= 2.0:
@@ -151,3 +152,12 @@ def _check(lower: float | None, upper: float | None, tolerance: float, heavy: in
         )
     if heavy is not None and (not isinstance(heavy, int) or heavy < 0):
         raise ValueError(f"heavy is a number of keys, 0 or more, or None for 2N, not {heavy!r}")
+
+
+PLANNER = Planner(
+    "elb",
+    plan,
+    summary="eager load balancing: overloaded slots shed entries until every slot is in a range of load",
+    movement="only out of overloaded slots",
+    paper='Guo and Zhou, "Stateful Load Balancing for Parallel Stream Processing", section 3, algorithm 1',
+)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from unskew.core.histogram import Histogram
+from unskew.core.planners.declaration import Planner
 from unskew.core.routing import RoutingTable
 
 
@@ -15,3 +16,11 @@ def plan(
     N moves all but about 1/N. The baseline of every paper ("uniform", UHP).
     """
     return RoutingTable.hashed(slots, histogram.buckets, histogram.key_type)
+
+
+PLANNER = Planner(
+    "hash",
+    plan,
+    summary="uniform hash partitioning, as Spark does it: bucket mod N, no heavy rows",
+    movement="nothing while N stays",
+)

@@ -1,4 +1,4 @@
-"""Keel: the least state moved for a wanted balance, or the best balance for a given movement."""
+"""Keel: the least movement of state for a target balance, or the best balance for a movement budget."""
 
 from __future__ import annotations
 
@@ -9,13 +9,17 @@ from numpy.typing import NDArray
 
 from unskew.core.histogram import Floats, Histogram, sum_by
 from unskew.core.loads import migration
+from unskew.core.planners.declaration import Planner
 from unskew.core.planners.parts.workbench import NEW, SLACK, SLIGHT, Entries, Placement, Work
 from unskew.core.routing import RoutingTable
 from unskew.core.scheduling import evened, longest_first, makespan
 
-_NEAR = 1e-3  # a balance this near to the best one is not worth more movement
-_LEVELS = (1.12, 1.1, 1.08, 1.06, 1.05, 1.04, 1.03, 1.02, 1.01)  # greedy scheduling is mended to each in turn
-_BISECTIONS = 12  # a budget is met within 1/4096 of the range between the present and the best balance
+# a balance this close to the best one is not worth more movement
+_NEAR = 1e-3
+# greedy scheduling is improved to each of these levels in turn
+_LEVELS = (1.12, 1.1, 1.08, 1.06, 1.05, 1.04, 1.03, 1.02, 1.01)
+# a budget is met within 1/4096 of the range between the present and the best balance
+_BISECTIONS = 12
 
 
 def plan(
@@ -32,25 +36,25 @@ def plan(
 ) -> RoutingTable:
     """Place heavy keys and buckets together by their measured load, starting from the previous table.
 
-    The knob is `target`: the highest slot load wanted, as the excess over the lower bound max(f₁, 1/N).
-    Slots below that are left alone. An overloaded slot gives up the entries that relieve it for the least
-    state, the emptiest slots take them, and moves and swaps mend what does not fit; if that cannot reach
-    the target, a looser start and a plan from scratch are tried and the best one is kept. With `budget`,
-    a share of all state, the balance is the best one found that moves no more than that (entries of slots
-    that no longer exist, rows beyond `rows` and split rows must move in any case; they use it up first).
+    The knob is `target`: the highest acceptable slot load, as the excess over the lower bound max(f₁, 1/N).
+    Slots below it are left alone. An overloaded slot gives up the entries that relieve it for the least state, the
+    emptiest slots take them, and moves and swaps fix what does not fit. If that cannot reach the target, a looser
+    start and a plan from scratch are tried as well, and the best plan wins. With `budget`, a share of all state, the
+    result is the best balance that was reached without moving more than that. Entries of slots that no longer exist,
+    rows beyond `rows` and split rows must move in any case; they use up the budget first.
 
-    A first plan is greedy scheduling of all entries (nothing has to stay). Where N slots run on fewer `cores`,
-    two other ways are tried: the same slots numbered fullest first, as Spark starts them; and the cores balanced,
-    each core's share cut into slots (equal slots beside one that is larger may leave cores idle at the end). The
-    one that ends soonest is taken. Entries without load stay where they are; those that have no place are dealt
-    out evenly, since keys that were not seen yet will come to them.
+    A first plan is greedy scheduling of all entries (nothing has to stay). Where N slots run on fewer `cores`, two
+    more plans are tried: the same slots numbered fullest first, in the order in which Spark starts them; and the cores
+    balanced, each core's share divided into slots (equal slots beside a larger one may leave cores idle at the end).
+    The plan that ends soonest wins. Entries without load stay where they are; those without a place are dealt out
+    evenly, since keys not yet measured will come to them.
 
-    A key becomes a heavy row when its load is at least `grain` of a mean slot load, so there are at most N/grain
-    such rows; colder rows of the previous table are kept while dropping them would move state, up to `rows` rows
-    in all (default 16·N, at least 1024), and are merged back for free when their bucket comes to their slot.
+    A key becomes a heavy row when its load is at least `grain` of a mean slot load, so there are at most N/grain such
+    rows. Colder rows of the previous table stay while dropping them would move state, up to `rows` rows in all (default
+    16·N, at least 1024). They are merged back for free when their bucket comes to their slot.
 
-    Deterministic; `seed` is not used. Costs about one sort of the entries and one step for each entry
-    moved. The paper that is closest is KIP, which assumes equal bucket loads and knows no movement cost.
+    Deterministic; `seed` is not used. Costs about one sort of the entries and one step per entry moved. The closest
+    paper is KIP, which assumes equal bucket loads and has no movement cost.
 
     >>> h = Histogram.from_counts({"a": 50, "b": 30, "c": 20}, buckets=16)
     >>> first = plan(h, 2)
@@ -80,7 +84,7 @@ def plan(
 def spread(
     load: Floats, state: Floats, old: NDArray[np.int32], slots: int, target: float = 0.01
 ) -> NDArray[np.int32]:
-    """Any entries over `slots` slots as `plan` does it; the old slot of an entry that comes from elsewhere is `NEW`.
+    """Place any entries on `slots` slots as `plan` does; the old slot of an entry that had none is `NEW`.
 
     >>> load = np.array([2.0, 1.0, 1.0])
     >>> spread(load, load, np.array([1, NEW, 1], np.int32), 2).tolist()
@@ -97,14 +101,14 @@ def _entries(
 ) -> Entries:
     tracked, hashes = histogram.tracked, histogram.hashes
     hot = tracked.weights >= max(grain * histogram.total / slots, np.finfo(float).tiny)
-    wanted = hot
+    has_entry = hot
     if previous is not None and len(previous.hashes):
         has_row = (previous.rows_of(hashes) >= 0) & ~hot
         costly = np.flatnonzero(has_row)[np.argsort(-tracked.state[has_row], kind="stable")]
-        wanted = hot.copy()
-        wanted[costly[: max(0, rows - int(hot.sum()))]] = True
-    heavy = np.flatnonzero(wanted)
-    folded = np.flatnonzero(~wanted)
+        has_entry = hot.copy()
+        has_entry[costly[: max(0, rows - int(hot.sum()))]] = True
+    heavy = np.flatnonzero(has_entry)
+    folded = np.flatnonzero(~has_entry)
     rest = histogram.rest + tracked[folded].summed_by(histogram.key_buckets[folded], histogram.buckets)
     if previous is None:
         old = np.full(len(heavy) + histogram.buckets, NEW, dtype=np.int32)
@@ -117,22 +121,23 @@ def _entries(
 
 
 def _best(entries: Entries, cap: float) -> Placement:
-    """The least movement under the cap, or the best balance there is; from scratch only if that helps."""
+    """The least movement under the cap, or the best balance possible; from scratch only if that helps."""
     gentle = _gentle(entries, cap)
     if gentle.highest <= cap * (1 + _NEAR):
         return gentle
     tries = [gentle, _relabelled(entries, _scratch(entries, cap))]
     reached = min(t.highest for t in tries)
-    if reached > cap:  # what can be reached is known now, and maybe there is a gentle way to it
+    if reached > cap:
+        # now that it is clear what can be reached, there may be a gentle way to reach it
         tries.append(_gentle(entries, reached * (1 + _NEAR)))
     return _choose(tries, cap)
 
 
 def _gentle(entries: Entries, cap: float) -> Placement:
-    """The least movement under the cap among ways that leave all slots below it alone.
+    """The least movement under the cap that leaves all slots below it alone.
 
-    Overloaded slots come down to the cap, or to the mean (fewer but larger entries leave), or trade
-    entries one by one (which suits a slight overload of a slot with few entries).
+    Overloaded slots come down to the cap, or to the mean (fewer but larger entries leave), or trade entries one by one
+    (which suits a slight overload of a slot with few entries).
     """
     mean = float(entries.load.sum()) / entries.slots
     stay = Work(entries, entries.old.copy())
@@ -143,7 +148,7 @@ def _gentle(entries: Entries, cap: float) -> Placement:
 
 
 def _choose(tries: list[Placement], cap: float) -> Placement:
-    """The least movement of those under the cap, else of those near the best balance."""
+    """The placement with the least movement among those under the cap, else among those near the best balance."""
     limit = max(cap * (1 + SLACK), min(t.highest for t in tries) * (1 + _NEAR))
     return min((t for t in tries if t.highest <= limit), key=lambda t: (t.moved, t.highest))
 
@@ -163,31 +168,31 @@ def _within_budget(entries: Entries, stay: Placement, bound: float, budget: floa
 
 
 def _first(entries: Entries, cap: float, cores: int | None) -> Placement:
-    """A plan where nothing was before; for fewer cores than slots the one that ends soonest."""
+    """A first placement; for fewer cores than slots, the one that ends soonest."""
     placed = _scratch(entries, cap)
     if cores is None or cores >= entries.slots:
         return placed
     tries = [placed, _fullest_first(entries, placed), _on_cores(entries, cores)]
-    # what the cores gain must not cost the balance of the slots, as it may where N is no multiple of the cores
+    # the cores must not gain at the cost of the slots' balance, as they might where N is not a multiple of the cores
     tries = [t for t in tries if t.highest <= max(cap, placed.highest) * (1 + _NEAR)]
     return min(tries, key=lambda t: makespan(sum_by(t.slot, entries.load, entries.slots), cores))
 
 
 def _scratch(entries: Entries, cap: float) -> Placement:
-    """A plan that keeps nothing: greedy scheduling, then mended by swaps."""
+    """A placement that keeps nothing: greedy scheduling, then improved by swaps."""
     work = Work(entries, np.full(len(entries.load), NEW, dtype=np.int32))
     work.settle()
-    work.mend(cap)
+    work.even_out(cap)
     if work.loads.max() > cap * (1 + SLACK):
         work = Work(entries, evened(entries.load, work.slot, entries.slots, cap))
     return work.placement()
 
 
 def _on_cores(entries: Entries, cores: int) -> Placement:
-    """Entries evenly over cores, each core's entries evenly over its slots, slots numbered by when they start.
+    """Entries evenly over cores, each core's entries evenly over its slots, slots numbered by their starting time.
 
-    A core works on its slots fullest first. Spark starts tasks by number, each on the next free core, so
-    numbers by starting time make it do just that.
+    A core works on its slots fullest first. Spark starts tasks by number, each on the next free core, so numbering
+    slots by starting time makes it follow this order.
     """
     load, slots = entries.load, entries.slots
     slot = np.full(len(load), NEW, dtype=np.int32)
@@ -210,14 +215,14 @@ def _on_cores(entries: Entries, cores: int) -> Placement:
 
 
 def _evenly(entries: Entries) -> NDArray[np.int32]:
-    """Greedy scheduling, then swaps to one level after another, as low as they can reach.
+    """Greedy scheduling, then swaps down to one level after another, as low as they can reach.
 
-    Swaps keep all slots under the level they aim at, so aiming low at once would leave them no room.
+    Swaps keep all slots under the level they aim at, so aiming for the lowest level at once would leave no room.
     """
     work = Work(entries, longest_first(entries.load, entries.slots))
     least = max(float(entries.load.max(initial=0.0)), float(entries.load.sum()) / entries.slots)
     for level in _LEVELS:
-        work.mend(least * level)
+        work.even_out(least * level)
         if work.loads.max() > least * level * (1 + SLACK):
             break
     return evened(entries.load, work.slot, entries.slots, least)
@@ -232,19 +237,19 @@ def _fullest_first(entries: Entries, placed: Placement) -> Placement:
 
 
 def _relieve(entries: Entries, cap: float, level: float) -> Placement:
-    """Slots above cap and level give up entries until they are at `level`; the emptiest slots take them."""
+    """Slots above both cap and level give up entries until they are at `level`; the emptiest slots take them."""
     work = Work(entries, entries.old.copy())
     for slot in np.flatnonzero(work.loads > max(cap, level) * (1 + SLACK)):
         work.shed(int(slot), level)
     work.settle()
-    work.mend(cap)
+    work.even_out(cap)
     return work.placement()
 
 
 def _relabelled(entries: Entries, placed: Placement) -> Placement:
     """The same groups of entries under the slot numbers that leave the most state where it is.
 
-    Entries without load change no balance: they stay.
+    Entries without load do not affect the balance: they stay.
     """
     mates = (entries.old >= 0) & (entries.load > 0)
     pair = placed.slot[mates].astype(np.int64) * entries.slots + entries.old[mates]
@@ -266,11 +271,13 @@ def _relabelled(entries: Entries, placed: Placement) -> Placement:
 def check(
     *, target: float, budget: float | None, cores: int | None, grain: float = 0.1, rows: int | None = None
 ) -> None:
-    """Refuse options that mean nothing."""
+    """Refuse option values that make no sense."""
     if cores is not None and (
         isinstance(cores, bool) or not isinstance(cores, int | np.integer) or cores < 1
     ):
-        raise ValueError(f"cores is how many slots run at once, a whole number of at least 1, not {cores!r}")
+        raise ValueError(
+            f"cores is the number of slots that run at once, a whole number of at least 1, not {cores!r}"
+        )
     if not target >= 0:
         raise ValueError(f"target is the tolerated excess over the lower bound, 0 or more, not {target}")
     if budget is not None and not 0 <= budget <= 1:
@@ -278,4 +285,13 @@ def check(
     if not 0 < grain <= 1:
         raise ValueError(f"grain is a share of the mean slot load, above 0 and at most 1, not {grain}")
     if rows is not None and rows < 0:
-        raise ValueError(f"rows is the most heavy rows to keep, 0 or more, not {rows}")
+        raise ValueError(f"rows is the largest number of heavy rows, 0 or more, not {rows}")
+
+
+PLANNER = Planner(
+    "keel",
+    plan,
+    summary="ours: the least movement of state for a target balance, or the best balance for a movement budget",
+    movement="the least state that reaches `target`, or at most `budget`",
+    uses_cores=True,
+)

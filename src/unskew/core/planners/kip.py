@@ -1,4 +1,4 @@
-"""The Key Isolator Partitioner (KIP): keep what fits, isolate heavy keys, fill up with hosts."""
+"""The Key Isolator Partitioner (KIP): keep what fits, isolate heavy keys, fill the rest with hosts."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unskew.core.histogram import Floats, Histogram
+from unskew.core.planners.declaration import Planner
 from unskew.core.routing import RoutingTable, Slots
 
 _Ints = NDArray[np.int64]
@@ -24,11 +25,11 @@ def plan(
 ) -> RoutingTable:
     """Keep each heavy key where it is if it fits, and move buckets only out of slots above the level.
 
-    A slot may be loaded up to MAXLOAD = max(1/N, f₁) + epsilon, as shares of all load. KIP takes all
-    buckets ("hosts") for equally heavy and does not look at what they weigh: with loads seen so, a slot
-    exceeds MAXLOAD only by heavy keys that fit nowhere or when no other slot has room. A bucket leaves only
-    a slot above MAXLOAD, and a heavy key its slot only if it does not fit; a key that is no longer among
-    the heaviest goes back to its bucket. Costs O(H log H + B·N) for B heavy keys.
+    A slot may be loaded up to MAXLOAD = max(1/N, f₁) + epsilon, as shares of all load. KIP assumes that all buckets
+    ("hosts") are equally heavy and ignores what they weigh. Under that assumption a slot exceeds MAXLOAD only by
+    heavy keys that fit nowhere, or when no other slot has room. A bucket leaves its slot only if that is above MAXLOAD,
+    and a heavy key only if it does not fit; a key that is no longer among the heaviest goes back to its bucket.
+    Costs O(H log H + B·N) for B heavy keys.
 
     `lam`: the heaviest ceil(lam·N) keys are heavy (λ). `epsilon`: the slack ε. The histogram's buckets are
     the hosts; the authors use 100·N of them.
@@ -36,7 +37,7 @@ def plan(
     Readings: KI(k) of a key without a row is its bucket's slot. Without `previous` KI is bucket mod N, plain
     hashing. Hosts move in index order, first fit, until the load is at most MAXLOAD or no slot has room.
     When N shrinks, the buckets of vanished slots first go to bucket mod N, and heavy keys of vanished slots
-    try their bucket's slot; when N grows, new slots start empty and take what overloaded slots give up.
+    try their bucket's slot. When N grows, new slots start empty and take what overloaded slots give up.
     Paper: Zvara et al., "System-aware dynamic partitioning for batch and streaming workloads", section 4,
     algorithm 1.
 
@@ -46,16 +47,19 @@ def plan(
     [np.False_, np.False_, np.False_]
     """
     if not 0.0 < lam < np.inf:
-        raise ValueError(f"lam is the number of heavy keys a slot, above 0, not {lam}")
+        raise ValueError(f"lam is the number of heavy keys per slot, above 0, not {lam}")
     if not 0.0 <= epsilon < np.inf:
-        raise ValueError(f"epsilon is a share of the load allowed on top, 0 or more, not {epsilon}")
+        raise ValueError(
+            f"epsilon is the share of the load allowed above the level, 0 or more, not {epsilon}"
+        )
     start = previous
     if start is None:
         start = RoutingTable.hashed(slots, histogram.buckets, histogram.key_type)
     numbers = np.arange(histogram.buckets)
     hosts = np.where(start.buckets < slots, start.buckets, numbers % slots).astype(np.int32)
 
-    top = slice(ceil(lam * slots))  # keys are listed heaviest first
+    # keys are listed heaviest first
+    top = slice(ceil(lam * slots))
     hashes = histogram.hashes[top]
     shares = (histogram.tracked.weights[top] / histogram.total).tolist()
     max_load = max([1.0 / slots, *shares[:1]]) + epsilon
@@ -80,7 +84,7 @@ def plan(
 def _place_keys(
     shares: list[float], before: list[int], home: list[int], slots: int, max_load: float
 ) -> tuple[Slots, Floats]:
-    """The slot of each heavy key, and what the heavy keys load each slot with."""
+    """The slot of each heavy key, and the load that the heavy keys put on each slot."""
     loads = [0.0] * slots
     chosen = []
     for share, old, hashed in zip(shares, before, home, strict=True):
@@ -96,17 +100,18 @@ def _place_keys(
 
 
 def _move_hosts(hosts: Slots, heavy_loads: Floats, host_load: float, max_load: float) -> Slots:
-    """Lines 11-15: the slot of each host after overloaded slots gave theirs to the first with room.
+    """Lines 11-15: the slot of each host after overloaded slots gave theirs to the first slot with room.
 
-    All hosts weigh the same, so how many a slot gives or takes is known beforehand: the hosts that leave,
-    slot by slot in index order, are lined up against the free places, slot by slot.
+    All hosts weigh the same, so how many a slot gives or takes is known in advance: the hosts that leave, slot by slot
+    in index order, are matched with the free places, slot by slot.
     """
     if host_load == 0.0:
-        return hosts  # moving them would change no load
+        # moving them would change no load
+        return hosts
     slots = len(heavy_loads)
     held = np.bincount(hosts, minlength=slots)
     gives = held - np.minimum(held, _most_hosts(heavy_loads, host_load, max_load, strict=False))
-    # a slot with room for one more holds less than MAXLOAD − HOSTLOAD, so one more than that is its end
+    # a slot takes one more host while it holds less than MAXLOAD − HOSTLOAD
     takes = np.maximum(_most_hosts(heavy_loads, host_load, max_load - host_load, strict=True) + 1 - held, 0)
     by_slot = np.argsort(hosts, kind="stable")
     rank = np.arange(len(hosts)) - np.repeat(np.cumsum(held) - held, held)
@@ -128,8 +133,20 @@ def _most_hosts(heavy_loads: Floats, host_load: float, level: float, *, strict: 
         load = heavy_loads + host_load * n
         return load < level if strict else load <= level
 
-    # more hosts than there are do not exist: a tiny host load must not overflow
+    # the number of hosts is limited: a tiny host load must not overflow
     guess = np.clip((level - heavy_loads) / host_load, -1.0, 1e9).astype(np.int64) + 1
     for _ in range(3):
         guess -= (guess >= 0) & ~fits(guess)
     return np.maximum(guess, -1)
+
+
+PLANNER = Planner(
+    "kip",
+    plan,
+    summary="key isolator partitioner: heavy keys are isolated, buckets of equal weight fill the rest",
+    movement="a heavy key stays where it fits, a bucket unless its slot is overloaded",
+    paper=(
+        'Zvara et al., "System-aware dynamic partitioning for batch and streaming workloads", '
+        "section 4, algorithm 1"
+    ),
+)

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from unskew.core.histogram import Histogram
+from unskew.core.planners.declaration import Planner
 from unskew.core.routing import RoutingTable
 
 
@@ -15,10 +16,10 @@ def plan(
 ) -> RoutingTable:
     """Integer keys to slot `key mod N`, everything else to slot `bucket mod N`.
 
-    Each tracked integer key gets a row, so the table is the paper's Modulo for them and plain hashing for
-    the keys that only their bucket knows (and for null). Keys of any other type have no remainder: for
-    them this is the same as `hash`. Blind to load; moves nothing while N stays and the same keys are
-    tracked. Costs one row a tracked key. Paper: Rivetti et al., DEBS 2015, section 5.1 ("Modulo").
+    Each tracked integer key gets a row, so the table is the paper's Modulo for tracked keys and plain hashing for
+    all others, and for null. Keys of any other type have no remainder: for them this is the same as `hash`.
+    Blind to load; moves nothing while N stays and the same keys are tracked. Costs one row per tracked key.
+    Paper: Rivetti et al., DEBS 2015, section 5.1 ("Modulo").
 
     >>> plan(Histogram.from_counts({5: 1, 7: 1}, buckets=8), 3).heavy == {5: 2, 7: 1}
     True
@@ -35,3 +36,14 @@ def plan(
         hashes=histogram.hashes[present],
         key_type=histogram.key_type,
     )
+
+
+PLANNER = Planner(
+    "modulo",
+    plan,
+    summary="the key itself mod N, for integer keys; other keys as `hash`",
+    movement="nothing while N and the tracked keys stay",
+    paper='Rivetti et al., DEBS 2015, section 5.1 ("Modulo")',
+    # for most data a twin of `hash`
+    compared=False,
+)

@@ -1,10 +1,11 @@
-"""O-apx: every tracked key and every bucket scheduled, an upper bound on what whole keys allow."""
+"""O-apx: every tracked key and every bucket scheduled, close to the best that whole keys allow."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from unskew.core.histogram import Histogram
+from unskew.core.planners.declaration import Planner
 from unskew.core.routing import RoutingTable
 from unskew.core.scheduling import longest_first
 
@@ -14,9 +15,9 @@ def plan(
 ) -> RoutingTable:
     """All tracked keys and all buckets, heaviest first, each to the least loaded slot.
 
-    Within 4/3 − 1/(3N) of the best placement of these entries. Given the full counts of the very data the
-    table will route, it is the paper's O-apx, against which the others are judged. Every tracked key
-    gets a row, and nothing is kept in place. Costs O((K + H) log N) for K tracked keys.
+    Within 4/3 − 1/(3N) of the best placement of these entries. With the full counts of the data that the table will
+    route, it is the paper's O-apx, against which the other planners are judged. Every tracked key gets a row, and
+    nothing is kept in place. Costs O((K + H) log N) for K tracked keys.
     Paper: Rivetti et al., DEBS 2015, section 5.1 ("O-apx").
 
     >>> plan(Histogram.from_counts({"a": 3, "b": 2, "c": 1}, buckets=4), 2).heavy == {"a": 0, "b": 1, "c": 1}
@@ -32,3 +33,12 @@ def plan(
         hashes=histogram.hashes,
         key_type=histogram.key_type,
     )
+
+
+PLANNER = Planner(
+    "oracle",
+    plan,
+    summary="O-apx: every tracked key and every bucket scheduled, close to the best that whole keys allow",
+    movement="no promise",
+    paper='Rivetti et al., DEBS 2015, section 5.1 ("O-apx")',
+)

@@ -1,4 +1,4 @@
-"""Partial key grouping (PKG): every key has two candidate slots, its load is shared between them."""
+"""Partial key grouping (PKG): every key has two candidate slots that share its load."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from unskew.core.hashing import Hashes
 from unskew.core.histogram import Floats, Histogram
+from unskew.core.planners.declaration import Planner
 from unskew.core.planners.parts.universal_hash import draw
 from unskew.core.routing import RoutingTable, Slots
 
@@ -23,11 +24,11 @@ def plan(
 ) -> RoutingTable:
     """Split rows: each tracked key names `choices` slots, by independent hashes of its hash.
 
-    For operators that can merge partial results only. The candidates of a key never change while N and
-    `seed` stay, so tracked keys do not move; they may coincide, as in the paper. The untracked rest of a
-    bucket cannot be split by a table: it goes whole to the least loaded of its own `choices` candidates,
-    heaviest bucket first, on top of equal shares of the tracked keys. This is the bucket-granular form;
-    `route` is the paper's form, tuple by tuple. Costs O(choices · (K + H)) for K tracked keys.
+    Only for operators that can merge partial results. The candidates of a key never change while N and `seed` stay, so
+    tracked keys do not move. The candidates of a key may coincide, as in the paper. A table cannot split the untracked
+    rest of a bucket: it goes whole to the least loaded of its own `choices` candidates, heaviest bucket first, on top
+    of equal shares of the tracked keys. This is the bucket-granular form; `route` is the paper's form, tuple by tuple.
+    Costs O(choices · (K + H)) for K tracked keys.
     Papers: Nasir et al., ICDE 2015; compared in Rivetti et al., DEBS 2015, section 6, figure 14.
 
     >>> table = plan(Histogram.from_counts({"a": 3, "b": 2}, buckets=16), 8)
@@ -38,7 +39,7 @@ def plan(
     rows = candidates(histogram.hashes, slots, choices, seed)
     shares = np.repeat(histogram.tracked.weights / choices, choices)
     start = np.bincount(rows.reshape(-1), shares, slots).astype(np.float64)
-    # Buckets are numbers, not hashes: two more sets of functions, so that no key follows its bucket's choice.
+    # Buckets get functions of their own, so that no key follows its bucket's choice.
     places = candidates(np.arange(histogram.buckets), slots, choices, seed, first_stream=choices)
     return RoutingTable.build(
         slots,
@@ -72,13 +73,13 @@ def route(hashes: Hashes, slots: int, choices: int = 2, seed: int = 0) -> Slots:
 
 
 def less_loaded(named: NDArray[np.integer[Any]], slots: int) -> Slots:
-    """Each tuple in turn to the slot it names, of one row's, that has got least so far; the first wins a tie."""
+    """Each tuple in turn to the least loaded so far of the slots in its row; the first wins a tie."""
     columns = named.T.tolist()
     loads = [0] * slots
     sent = []
     if len(columns) == 2:
-        for one, other in zip(*columns, strict=True):
-            slot = other if loads[other] < loads[one] else one
+        for first, second in zip(*columns, strict=True):
+            slot = second if loads[second] < loads[first] else first
             loads[slot] += 1
             sent.append(slot)
     else:
@@ -90,7 +91,7 @@ def less_loaded(named: NDArray[np.integer[Any]], slots: int) -> Slots:
 
 
 def check_choices(choices: int) -> None:
-    """Refuse a number of candidates that splits nothing."""
+    """Refuse a number of candidates that would split no key."""
     if isinstance(choices, bool) or not isinstance(choices, int) or choices < 2:
         raise ValueError(f"choices is the number of slots a key may go to, at least 2, not {choices!r}")
 
@@ -105,3 +106,13 @@ def _least_loaded(weights: Floats, places: NDArray[np.int64], start: Floats) -> 
         loads[slot] += weights[item]
         chosen[item] = slot
     return chosen
+
+
+PLANNER = Planner(
+    "pkg",
+    plan,
+    summary="partial key grouping: each key is shared between two candidate slots; needs an operator that merges",
+    movement="tracked keys stay while N stays",
+    paper="Nasir et al., ICDE 2015; compared in Rivetti et al., DEBS 2015, section 6, figure 14",
+    splits=True,
+)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unskew.core.histogram import Floats, Histogram
+from unskew.core.planners.declaration import Planner
 from unskew.core.planners.parts.gedik import LEAST_FREQUENCY, NOISE, TIE, Problem, pose
 from unskew.core.planners.parts.resources import Resource
 from unskew.core.planners.ring import REPLICAS
@@ -33,17 +34,17 @@ def plan(
     replicas: int = REPLICAS,
     max_moves: int = 5,
 ) -> RoutingTable:
-    """From the present places, the move or swap with the best gain again and again, while one lowers ρ.
+    """From the present placement, the move or swap with the best gain, repeated while one lowers ρ.
 
-    Tracked keys stay where they are unless moving them improves the balance; those of a removed slot start
-    on the ring. ρ falls with every step. A gain is the fall of the utility over the frequency moved, and only
-    ranks the readjustments: any that lowers ρ is acceptable, also one that migrates much. Of equals moves go
-    before swaps, more frequent keys first. O(R²) a step for R tracked keys, at most max_moves · R steps.
+    Tracked keys stay where they are unless moving them improves the balance; those of a removed slot start on
+    the ring. ρ falls with every step. A gain is the fall of the utility over the frequency moved. It only ranks
+    the readjustments: any that lowers ρ is acceptable, even one that migrates much. Among equals moves go before
+    swaps, more frequent keys first. O(R²) per step for R tracked keys, at most max_moves · R steps.
 
-    Options as for `scan`, and `max_moves`: how often one key may move while planning.
+    Options as for `scan`, and `max_moves`: how often a key may move during one planning.
 
     Gedik, "Partitioning functions for stateful data parallelism in stream processing", section 4.2.4,
-    Algorithm 4; gains are taken against the utility before the step, not against 0.
+    Algorithm 4; a gain is measured against the utility before the step, not against 0.
 
     >>> h = Histogram.from_counts({"a": 4, "b": 3, "c": 2, "d": 1})
     >>> heavy = plan(h, 2).heavy
@@ -51,7 +52,9 @@ def plan(
     True
     """
     if isinstance(max_moves, bool) or not isinstance(max_moves, int | np.integer) or max_moves < 1:
-        raise ValueError(f"max_moves is a whole number of moves of one key, at least 1, not {max_moves!r}")
+        raise ValueError(
+            f"max_moves is how often a key may move, a whole number of at least 1, not {max_moves!r}"
+        )
     problem = pose(
         histogram,
         slots,
@@ -70,8 +73,8 @@ def plan(
 class _Search:
     """A placement while it is readjusted.
 
-    The keys are followed by one void item for each slot, which uses and costs nothing and stays where it
-    is: so a move is a swap with the void of the other slot.
+    The keys are followed by one void item per slot, which uses and costs nothing and stays where it is. So a move
+    is a swap with the void of the other slot.
     """
 
     problem: Problem
@@ -96,7 +99,8 @@ class _Search:
 
     def run(self) -> Indices:
         """The slot of each key once no readjustment lowers ρ any more."""
-        for _ in range(self.max_moves * self.keys):  # every swap uses up a move of some key
+        # every swap uses up a move of some key
+        for _ in range(self.max_moves * self.keys):
             best = self._best_swap()
             if best is None:
                 break
@@ -105,20 +109,20 @@ class _Search:
 
     def _best_swap(self) -> tuple[int, int] | None:
         """The two items whose swap lowers ρ and gains most, if there is one."""
-        found = []
+        swaps = []
         for k, load in enumerate(self.loads):
             free = self.by_use[k]
             free = free[self.moves.take(free) < self.max_moves]
             at = self.slot.take(free)
-            found += [self._swaps_with(k, i, free, at) for i in _critical(load)]
-        if not found:
+            swaps += [self._swaps_with(k, i, free, at) for i in _critical(load)]
+        if not swaps:
             return None
-        a_to, b_to, volume, spreads = (np.concatenate(parts, axis=-1) for parts in zip(*found, strict=True))
+        a_to, b_to, volume, spreads = (np.concatenate(parts, axis=-1) for parts in zip(*swaps, strict=True))
         spreads_now = self.loads.max(axis=1) - self.loads.min(axis=1)
         rho = self.problem.rho(spreads_now, self.means)
         rho_after = self.problem.rho(spreads, self.means[:, None])
-        # a spread and ρ must fall by more than rounding, but however little: where two slots are nearly the
-        # lowest, lifting one to the other is a small step without which large ones to come are never seen
+        # A spread and ρ must fall by more than rounding, but a small fall is enough: where two slots are nearly the
+        # lowest, lifting one to the other is a small step that makes larger ones possible.
         certain = (spreads < (spreads_now - NOISE * self.means)[:, None]).any(axis=0)
         falls = certain & (rho_after < rho * (1.0 - NOISE))
         if not falls.any():
@@ -155,21 +159,21 @@ class _Search:
         `change` of a's and b's new slots, the frequency moved and the spread of every resource afterwards.
 
         A swap of slots i and j that shifts x from i leaves them at (L_i + L_j) / 2 ± w, where
-        w = |x − (L_i − L_j) / 2|. So a spread depends on j and w alone and grows with w: it is
+        w = |x − (L_i − L_j) / 2|. A spread depends on j and w alone and grows with w: it is
         max(2w, w + near_j, far_j). So for each b the items a that lower the spread of k are those whose use lies
-        in an interval, and only these are looked at.
+        in an interval, and only these are tried.
         """
         n, on_i = self.problem.slots, at == i
-        here, there, j = free[on_i], free[~on_i], at[~on_i]
+        on_slot, elsewhere, j = free[on_i], free[~on_i], at[~on_i]
         half, near, far = zip(*(self._after_swap(load, i) for load in self.loads), strict=True)
-        use = [one.take(here) for one in self.use]
-        aim = [one.take(there) + shift.take(j) for one, shift in zip(self.use, half, strict=True)]
+        use = [each.take(on_slot) for each in self.use]
+        aim = [each.take(elsewhere) + shift.take(j) for each, shift in zip(self.use, half, strict=True)]
 
         spread = self.loads[k].max() - self.loads[k].min()
         reach = np.maximum(np.minimum(spread / 2, spread - near[k]), 0.0).take(j)
         first = use[k].searchsorted(aim[k] - reach)
         count = use[k].searchsorted(aim[k] + reach) - first
-        column = np.arange(len(there)).repeat(count)
+        column = np.arange(len(elsewhere)).repeat(count)
         row = np.arange(len(column)) + (first - count.cumsum() + count).repeat(count)
 
         j = j.take(column)
@@ -180,11 +184,11 @@ class _Search:
             np.abs(w, out=w)
             w += np.maximum(w, near[r].take(j))
             np.maximum(w, far[r].take(j), out=spreads[r])
-        volume = np.abs(self.f.take(here).take(row) - self.f.take(there).take(column))
-        return (here * n).take(row) + j, (there * n + i).take(column), volume, spreads
+        volume = np.abs(self.f.take(on_slot).take(row) - self.f.take(elsewhere).take(column))
+        return (on_slot * n).take(row) + j, (elsewhere * n + i).take(column), volume, spreads
 
     def _after_swap(self, load: Floats, i: int) -> tuple[Floats, Floats, Floats]:
-        """For each slot j half = (L_i − L_j) / 2, and what the slots other than i and j mean for a swap.
+        """For each slot j: half = (L_i − L_j) / 2, and how the slots other than i and j limit a swap.
 
         With h and l the highest and lowest of their loads and m the middle of L_i and L_j:
         near = max(m − l, h − m) and far = h − l.
@@ -200,15 +204,28 @@ class _Search:
 
 
 def _critical(load: Floats) -> list[int]:
-    """The slots of which every readjustment that lowers the spread of a resource touches one.
+    """The critical slots: every readjustment that lowers the spread of a resource touches one of them.
 
-    The highest load must sink or the lowest rise. Where two slots share the highest load one readjustment
-    cannot lower both, nor raise two that share the lowest.
+    The highest load must fall or the lowest rise. Where two slots share the highest load, one readjustment cannot
+    lower both, nor can it raise two that share the lowest.
     """
     order = load.argsort()
     low, second, runner_up, high = load[order[[0, 1, -2, -1]]].tolist()
     noticed = NOISE / 4 * load.mean()
     if len(load) == 2:
         return [int(order[1])] if high > low else []
-    found = [int(order[-1])] if high - runner_up > noticed else []
-    return [*found, int(order[0])] if second - low > noticed else found
+    highest = [int(order[-1])] if high - runner_up > noticed else []
+    lowest = [int(order[0])] if second - low > noticed else []
+    return highest + lowest
+
+
+PLANNER = Planner(
+    "readj",
+    plan,
+    summary="tracked keys stay, then are moved and swapped while the balance improves; the rest on a ring",
+    movement="a tracked key moves only where that improves the balance",
+    paper=(
+        'Gedik, "Partitioning functions for stateful data parallelism in stream processing", '
+        "section 4.2.4, algorithm 4"
+    ),
+)

@@ -1,4 +1,4 @@
-"""Scan: place the tracked keys one after the other, heaviest first, each where it does best."""
+"""Scan: place the tracked keys one after another, heaviest first, each on its best slot."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unskew.core.histogram import Histogram
+from unskew.core.planners.declaration import Planner
 from unskew.core.planners.parts.gedik import Problem, first_of_least, pose, spreads_after_adding
 from unskew.core.planners.parts.resources import Resource
 from unskew.core.planners.ring import REPLICAS
@@ -26,14 +27,14 @@ def plan(
     utility: str = "APM",
     replicas: int = REPLICAS,
 ) -> RoutingTable:
-    """Every key above δ to the slot with the best utility at its turn; all others to a consistent ring.
+    """Every key above δ to the slot with the best utility when its turn comes; all others to a consistent ring.
 
     Untracked keys move only to or from slots that are added or removed, or when they gain or lose their row;
-    tracked keys move where balance is worth it. O(R · N) for R tracked keys. The lowest slot wins a tie.
+    tracked keys move where the gain in balance is worth it. O(R · N) for R tracked keys. The lowest slot wins a tie.
 
-    Options (all of Gedik's planners):
-    `alpha`: tolerated max/min load, one figure or one for each of memory, computation, communication.
-    `sigma`: the part of the tolerated imbalance left to untracked keys; lower tracks more keys.
+    Options of all of Gedik's planners:
+    `alpha`: tolerated max/min load, one figure, or one each for memory, computation and communication.
+    `sigma`: the part of the tolerated imbalance left to untracked keys; a lower one tracks more keys.
     `resources`: how memory, computation and communication grow with a key's frequency: letters C(onstant),
     L(inear), Q(uadratic), or callables. Constant ones are not balanced.
     `utility`: A (balance alone), APM (ρ + γ), APLM (ρ + log(1 + γ)), ATM (ρ(1 + γ)) or ATLM
@@ -76,3 +77,15 @@ def _place(problem: Problem) -> NDArray[np.int64]:
         gamma += moving[item, slot]
         loads[:, slot] += added[:, 0]
     return placement
+
+
+PLANNER = Planner(
+    "scan",
+    plan,
+    summary="tracked keys one after another, heaviest first, each to its best slot; the rest on a ring",
+    movement="weighed against balance by the utility function",
+    paper=(
+        'Gedik, "Partitioning functions for stateful data parallelism in stream processing", '
+        "section 4.2.2, algorithm 2"
+    ),
+)

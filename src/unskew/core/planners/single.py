@@ -1,10 +1,11 @@
-"""Single instance allocation: the worst balance there is, as the other end of the scale."""
+"""Single instance allocation: the worst possible balance, as the other end of the scale."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from unskew.core.histogram import Histogram
+from unskew.core.planners.declaration import Planner
 from unskew.core.routing import RoutingTable
 
 
@@ -19,3 +20,14 @@ def plan(
     [0, 0, 0, 0]
     """
     return RoutingTable.build(slots, np.zeros(histogram.buckets, dtype=np.int32), key_type=histogram.key_type)
+
+
+PLANNER = Planner(
+    "single",
+    plan,
+    summary="everything on one slot: the worst possible balance, as the other end of the scale",
+    movement="nothing",
+    paper='Rivetti et al., DEBS 2015, section 5.1 ("SIA")',
+    # the worst case says nothing about the data
+    compared=False,
+)

@@ -1,10 +1,11 @@
-"""UHLB of Guo and Zhou: a 2-universal hash of the buckets, drawn anew at every replanning."""
+"""UHLB of Guo and Zhou: a 2-universal hash of the buckets, drawn again at each planning."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from unskew.core.histogram import Histogram
+from unskew.core.planners.declaration import Planner
 from unskew.core.planners.parts.universal_hash import draw
 from unskew.core.routing import RoutingTable
 
@@ -14,9 +15,9 @@ def plan(
 ) -> RoutingTable:
     """Every bucket to a slot by a fresh 2-universal function, decided by `seed` and the previous version.
 
-    The paper does not say what UHLB moves. Our choice: each replanning replaces the function as a whole and
-    keeps nothing in place, so about 1 − 1/N of all state moves. That is the price of a balancer that
-    only re-rolls the dice; `universal` is the one that keeps its function. Blind to load.
+    The paper does not say what UHLB moves. Our choice: each planning replaces the whole function and keeps nothing
+    in place, so about 1 − 1/N of all state moves. That is the price of a balancer that only rolls the dice again;
+    `universal` keeps its function. Blind to load.
     Paper: Guo and Zhou, "Stateful Load Balancing for Parallel Stream Processing", section 5.
 
     >>> h = Histogram.from_counts({"a": 1}, buckets=64)
@@ -27,3 +28,12 @@ def plan(
     round_number = 0 if previous is None else previous.version + 1
     chosen = draw(slots, seed, round_number)(np.arange(histogram.buckets))
     return RoutingTable.build(slots, chosen, key_type=histogram.key_type)
+
+
+PLANNER = Planner(
+    "uhlb",
+    plan,
+    summary="a 2-universal hash of the buckets, drawn again at each planning",
+    movement="about 1 − 1/N of all state, at each planning",
+    paper='Guo and Zhou, "Stateful Load Balancing for Parallel Stream Processing", section 5',
+)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from unskew.core.histogram import Histogram
+from unskew.core.planners.declaration import Planner
 from unskew.core.planners.parts.universal_hash import draw
 from unskew.core.routing import RoutingTable
 
@@ -14,9 +15,9 @@ def plan(
 ) -> RoutingTable:
     """Every bucket to slot `((a·bucket + c) mod p) mod N`, with a and c drawn by `seed`.
 
-    The same seed gives the same function again, so nothing moves while N stays; a change of N moves all
-    but about 1/N. Blind to load. The paper hashes the keys; here the buckets are hashed, which for keys of
-    different buckets is the same family. Paper: Rivetti et al., DEBS 2015, section 5.1 ("Universal").
+    The same seed gives the same function, so nothing moves while N stays; a change of N moves all but about 1/N.
+    Blind to load. The paper hashes the keys; this hashes the buckets, which for keys of different buckets is the
+    same family. Paper: Rivetti et al., DEBS 2015, section 5.1 ("Universal").
 
     >>> h = Histogram.from_counts({"a": 1}, buckets=64)
     >>> plan(h, 4, seed=1).same_routes(plan(h, 4, seed=1)), plan(h, 4, seed=1).same_routes(plan(h, 4, seed=2))
@@ -24,3 +25,12 @@ def plan(
     """
     chosen = draw(slots, seed)(np.arange(histogram.buckets))
     return RoutingTable.build(slots, chosen, key_type=histogram.key_type)
+
+
+PLANNER = Planner(
+    "universal",
+    plan,
+    summary="a 2-universal hash of the buckets, with a provable bound on collisions",
+    movement="nothing while N stays",
+    paper='Rivetti et al., DEBS 2015, section 5.1 ("Universal")',
+)

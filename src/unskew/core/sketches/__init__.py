@@ -1,7 +1,7 @@
 """Bounded-memory summaries of a stream of keys, each with a stated guarantee.
 
 All three take batches of 64-bit hashes (see `hashing`) with optional weights and key values, answer with
-`Tracked` keys, and cover several partitions by merging.
+`Tracked` keys, and cover several partitions by merging. Users import them from `unskew.sketches`.
 """
 
 from __future__ import annotations

@@ -13,13 +13,13 @@ from unskew.core.hashing import Hashes, as_keys
 from unskew.core.histogram import Floats
 
 CHUNK = 1 << 17
-"""Records a sketch takes in at a time. It is what a sketch may hold for a moment beyond its bound, and its
-hash table still fits the cache: with twice as many, lossy counting was a quarter slower on Zipf(1) keys."""
+"""Records that a sketch counts at a time. A sketch may briefly hold this many beyond its bound. The hash table of a
+chunk still fits the cache: with twice as many records, lossy counting was a quarter slower on Zipf(1) keys."""
 
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """One row a record: the hash of its key, its weight, and where kept the key itself.
+    """One row per record: the hash of its key, its weight, and the key itself where the sketch keeps key values.
 
     `weights` is None where every record counts for 1.
     """
@@ -30,11 +30,11 @@ class Batch:
 
     @classmethod
     def of(cls, hashes: Hashes, weights: ArrayLike | None = None, keys: pa.Array | None = None) -> Batch:
-        """A checked batch; records of weight zero say nothing and are left out."""
+        """A checked batch; records of weight zero count for nothing and are left out."""
         array = np.asarray(hashes)
         if array.dtype != np.int64 or array.ndim != 1:
             raise ValueError(
-                f"hashes are one row of int64, not {array.dtype} of shape {array.shape}: "
+                f"hashes are a one-dimensional int64 array, not {array.dtype} of shape {array.shape}: "
                 "hash the keys with hash_keys, or pass them to update_keys"
             )
         checked = None if keys is None else as_keys(keys)
@@ -59,7 +59,7 @@ class Batch:
         return float(len(self.hashes) if self.weights is None else self.weights.sum())
 
     def running_total(self) -> Floats:
-        """The weight of the records up to and with each one."""
+        """The total weight up to and including each record."""
         if self.weights is None:
             return np.arange(1.0, len(self.hashes) + 1.0)
         return np.cumsum(self.weights)
@@ -87,27 +87,30 @@ class Batch:
         )
 
 
-def numbered(known: Hashes, hashes: Hashes) -> tuple[Hashes, NDArray[np.int32]]:
-    """The distinct values of `known` (distinct already) and `hashes`, and the number of each of `hashes`.
+def numbered(first: Hashes, hashes: Hashes) -> tuple[Hashes, NDArray[np.int32]]:
+    """The distinct values of `first` (distinct already) and `hashes`, and the number of each of `hashes`.
 
-    Arrow numbers values in the order in which it first meets them, so the known ones keep their places.
+    Arrow numbers values in the order in which they first occur, so those of `first` keep their places.
     Its hash table takes a third of the time of a sort.
     """
-    encoded = pa.array(np.concatenate([known, hashes])).dictionary_encode()
-    return encoded.dictionary.to_numpy(), encoded.indices.to_numpy()[len(known) :]
+    encoded = pa.array(np.concatenate([first, hashes])).dictionary_encode()
+    return encoded.dictionary.to_numpy(), encoded.indices.to_numpy()[len(first) :]
 
 
 def first_rows(codes: NDArray[np.int32]) -> NDArray[np.int64]:
     """The first row of each code; 0 for a code without rows."""
     first = np.zeros(int(codes.max(initial=-1)) + 1, np.int64)
-    first[codes[::-1]] = np.arange(len(codes))[::-1]  # of several writes to one place the last one stays
+    # backwards, because the last of several writes to one place stays
+    first[codes[::-1]] = np.arange(len(codes))[::-1]
     return first
 
 
 def _checked(weights: ArrayLike, length: int) -> Floats:
     figures = np.asarray(weights, dtype=np.float64)
     if figures.shape != (length,):
-        raise ValueError(f"weights have the shape {figures.shape} where there are {length} records")
+        raise ValueError(
+            f"weights have the shape {figures.shape}, but there are {length} records: give one per record"
+        )
     bad = np.flatnonzero(~(np.isfinite(figures) & (figures >= 0)))
     if len(bad):
         raise ValueError(f"weights must be finite and not negative, but weight {bad[0]} is {figures[bad[0]]}")

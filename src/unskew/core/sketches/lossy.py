@@ -15,24 +15,24 @@ from unskew.core.sketches.tracked import Tracked
 
 
 class LossyCounter:
-    """Counts the keys of a stream; light ones are forgotten every 1/ε records.
+    """Counts the keys of a stream; light ones are forgotten after every 1/ε records.
 
     Guarantee, with N the weight so far and f a key's true weight: a tracked key has
     f − εN ≤ `lower` ≤ f ≤ `upper` ≤ f + εN, and every key with f > εN is tracked. `lower` is the
     estimate of the paper (c_a) and `errors` its error count (c_e).
 
-    How: a window closes once 1/ε = w of weight came in since the last one closed. Then a key stays only
+    How: a window closes once a weight of 1/ε = w has come in since the last one closed. Then a key stays only
     if `upper` > N/w, the number of the window. So a key that is not tracked weighs at most N/w at that
     time (`absent_bound`), and that is the error a key starts with when it comes (back). A batch is counted
-    whole and a window closes only at its end, or every `batch.CHUNK` records. That keeps the guarantee: at
-    whatever moment a window closes, what is forgotten weighs at most N/w, and N only grows. Fed one
-    record of weight 1 at a time, this is the paper's listing exactly.
+    whole and a window closes only at its end, or every `batch.CHUNK` records. That keeps the guarantee: whenever
+    a window closes, what is forgotten weighs at most N/w, and N only grows. Fed one record of weight 1 at a
+    time, this is exactly the paper's listing.
 
     Memory: when a window closes at most w·(1 + ln(N/ω)) keys stay, ω ≥ w being the weight that came in
     since the one before: O(1/ε · log εN). Until the next one closes fewer than w keys are added, plus one
     chunk. Where weights are small fractions, a window closes early after w new keys; ω is smaller then.
 
-    Cost: one hash table over the tracked keys and the chunk; tens of millions of records a second.
+    Cost: one hash table over the tracked keys and the chunk; tens of millions of records per second.
 
     Weights are finite and not negative. Float sums are subject to rounding; counts are exact.
 
@@ -52,11 +52,15 @@ class LossyCounter:
         self.window = math.ceil(1.0 / epsilon)
         self._tracked = Tracked.nothing()
         self._total = 0.0
-        self._closed = 0.0  # the total when the last window closed
-        self._kept = 0  # keys tracked at that time
+        # the total, and the number of tracked keys, when the last window closed
+        self._total_at_close = 0.0
+        self._tracked_at_close = 0
 
     def __len__(self) -> int:
         return len(self._tracked)
+
+    def __repr__(self) -> str:
+        return f"LossyCounter(epsilon {self.epsilon:g}, {len(self)} keys tracked, total {self.total:g})"
 
     @property
     def total(self) -> float:
@@ -66,7 +70,7 @@ class LossyCounter:
     @property
     def absent_bound(self) -> float:
         """A key that is not tracked weighs at most this."""
-        return self._closed / self.window
+        return self._total_at_close / self.window
 
     @property
     def key_type(self) -> pa.DataType | None:
@@ -76,7 +80,7 @@ class LossyCounter:
     def update(self, hashes: Hashes, weights: ArrayLike | None = None, keys: pa.Array | None = None) -> None:
         """Count records by the hash of their key, each for its weight or 1.
 
-        With `keys` given, a tracked key keeps its value; then give them in every call.
+        With `keys`, a tracked key keeps its value; pass them in every call then.
         """
         for chunk in Batch.of(hashes, weights, keys).chunks():
             self._count(chunk)
@@ -102,8 +106,8 @@ class LossyCounter:
     def merge(self, other: LossyCounter) -> LossyCounter:
         """A counter of both streams, with the guarantee for their summed weight; both stay as they are.
 
-        Commutative, and associative up to the guarantee. It tracks at most as many keys as both together,
-        and the usual number as further windows close; `coarsened` bounds it at once.
+        Commutative, and associative up to the guarantee. It tracks at most as many keys as both together, and
+        drops to the usual number as further windows close; `coarsened` bounds the number at once.
         """
         if self.window != other.window:
             raise ValueError(
@@ -121,11 +125,13 @@ class LossyCounter:
         """The same counts with the guarantee of a larger `epsilon`, and fewer keys.
 
         At twice the ε fewer than 1/ε keys stay, however many were tracked: merge the counters of many
-        partitions at half the ε wanted, then coarsen.
+        partitions at half the target ε, then coarsen.
         """
         coarse = LossyCounter(epsilon)
         if coarse.window > self.window:
-            raise ValueError(f"a counter of epsilon {self.epsilon} cannot be made as fine as {epsilon}")
+            raise ValueError(
+                f"a counter of epsilon {self.epsilon} cannot be made as fine as {epsilon}: use a larger epsilon"
+            )
         coarse._total = self._total
         coarse._close(self._tracked.rows(_above(self._tracked.upper, self._total / coarse.window)))
         return coarse
@@ -136,7 +142,8 @@ class LossyCounter:
 
         def keep(upper: Floats, _: Hashes) -> NDArray[np.int64]:
             nonlocal closes
-            closes = total - self._closed >= self.window or len(upper) - self._kept >= self.window
+            new_keys = len(upper) - self._tracked_at_close
+            closes = total - self._total_at_close >= self.window or new_keys >= self.window
             return _above(upper, total / self.window) if closes else np.arange(len(upper))
 
         self._tracked = self._tracked.plus(chunk, self.absent_bound, keep)
@@ -146,8 +153,8 @@ class LossyCounter:
 
     def _close(self, tracked: Tracked) -> None:
         self._tracked = tracked
-        self._closed = self._total
-        self._kept = len(tracked)
+        self._total_at_close = self._total
+        self._tracked_at_close = len(tracked)
 
 
 def _above(upper: Floats, floor: float) -> NDArray[np.int64]:

@@ -16,18 +16,16 @@ from unskew.core.sketches.tracked import Tracked
 
 
 class SlidingLossyCounter:
-    """Counts the keys of the last W records or a little more.
+    """Counts the keys of the last W records, or a few more.
 
     Guarantee: answers come from one `LossyCounter`, with its guarantee, over the newest records. Their
-    weight is at least W and less than W·(1 + 1/(x−1)) plus that of one record; less than W only before W has
-    come in.
+    weight is at least W, once W has come in, and less than W·(1 + 1/(x−1)) plus the weight of one record.
 
-    How: x counters, all of which are fed. A new one starts when the newest holds W/(x−1), and the
-    oldest, which gives the answers, goes when the next one holds W. More counters come closer to a true
-    sliding window.
+    How: x counters, all of which count every record. A new one starts when the newest holds W/(x−1). The oldest
+    gives the answers, and is dropped when the next one holds W. More counters come closer to a true sliding window.
 
-    Memory: x times that of a `LossyCounter` over W·x/(x−1). Cost: a batch is summed by key once, then
-    each counter takes in the sums. Records that no counter would hold at the end of a batch are skipped.
+    Memory: x times that of a `LossyCounter` over W·x/(x−1). Cost: a batch is summed by key once, then each
+    counter adds the sums. Records that no counter would hold at the end of a batch are skipped.
 
     `window` is W, in weight; `counters` is x. Gedik, section 4.1.2, "Handling changes", with x = 3.
 
@@ -50,7 +48,14 @@ class SlidingLossyCounter:
         self.epsilon = epsilon
         self.window = window
         self.counters = counters
-        self._live = deque([LossyCounter(epsilon)])  # oldest first
+        # oldest first
+        self._live = deque([LossyCounter(epsilon)])
+
+    def __repr__(self) -> str:
+        return (
+            f"SlidingLossyCounter(epsilon {self.epsilon:g}, window {self.window:g}, "
+            f"{len(self.current)} keys tracked, total {self.total:g})"
+        )
 
     @property
     def current(self) -> LossyCounter:
@@ -65,14 +70,14 @@ class SlidingLossyCounter:
     def update(self, hashes: Hashes, weights: ArrayLike | None = None, keys: pa.Array | None = None) -> None:
         """Count records by the hash of their key, oldest first, each for its weight or 1.
 
-        With `keys` given, a tracked key keeps its value; then give them in every call.
+        With `keys`, a tracked key keeps its value; pass them in every call then.
         """
         batch = Batch.of(hashes, weights, keys)
         running = batch.running_total()
         stride = self.window / (self.counters - 1)
         cuts = _cuts(running, stride - self._live[-1].total, stride)
         first = 0
-        # A counter that will hold W by the end of the batch outlives all older ones: start with that.
+        # A counter that will hold W by the end of the batch outlives all older ones: start with that one.
         outliving = sum(running[-1] - running[cut - 1] >= self.window for cut in cuts)
         if outliving:
             first = cuts[outliving - 1]
@@ -101,13 +106,13 @@ class SlidingLossyCounter:
             sums = chunk.summed()
             for counter in self._live:
                 counter.update(sums.hashes, sums.weights, sums.keys)
-        # By the weights alone there are never more than x; the comparison with x is for rounding.
+        # By their weights there are never more than x counters; the comparison with x guards against rounding.
         while len(self._live) > self.counters or (len(self._live) > 1 and self._live[1].total >= self.window):
             self._live.popleft()
 
 
 def _cuts(running: Floats, need: float, stride: float) -> list[int]:
-    """Where to cut rows of the given running total so that the first piece holds `need`, others `stride`."""
+    """Where to cut rows with this running total so that the first piece holds `need`, the others `stride`."""
     cuts = []
     row = int(np.searchsorted(running, need))
     while row < len(running):

@@ -21,15 +21,15 @@ class SpaceSaving:
     key. The paper's ε is a capacity of 1/ε.
 
     How: a new key inherits the smallest counter as its error, since it cannot have weighed more before.
-    A batch is summed by key first; the known keys grow by their sums, every new key starts at its sum
-    plus the smallest counter, and the c largest counters stay. Each counter dropped is at least as large
-    as the error that a newcomer brought, so the counters still add up to at most N, which is what the
-    guarantee rests on. The order of records within a batch (or a chunk, `batch.CHUNK` records, of a large
-    one) has no effect; with one record a batch this is the paper's algorithm exactly. Of equal counters
-    those with the smallest hash stay, so the outcome is the same on every run.
+    A batch is summed by key first; tracked keys grow by their sums, every new key starts at its sum plus the
+    smallest counter, and the c largest counters stay. Each counter dropped is at least as large as the error
+    that a new key brought, so the counters still add up to at most N, which is what the guarantee rests on.
+    The order of records within a batch (or a chunk, `batch.CHUNK` records, of a large one) has no effect; with
+    one record per batch this is exactly the paper's algorithm. Of equal counters those with the smallest hash
+    stay, so the outcome is the same on every run.
 
     Memory: `capacity` keys, and one chunk during an update. Cost: one hash table over the counters and
-    the chunk; tens of millions of records a second.
+    the chunk; tens of millions of records per second.
 
     Weights are finite and not negative. Float sums are subject to rounding; counts are exact.
 
@@ -46,13 +46,16 @@ class SpaceSaving:
 
     def __init__(self, capacity: int) -> None:
         if capacity < 1:
-            raise ValueError(f"capacity is the number of counters and at least 1, not {capacity}")
+            raise ValueError(f"capacity is the number of counters, at least 1, not {capacity}")
         self.capacity = capacity
         self._tracked = Tracked.nothing()
         self._total = 0.0
 
     def __len__(self) -> int:
         return len(self._tracked)
+
+    def __repr__(self) -> str:
+        return f"SpaceSaving(capacity {self.capacity}, {len(self)} keys tracked, total {self.total:g})"
 
     @property
     def total(self) -> float:
@@ -61,7 +64,7 @@ class SpaceSaving:
 
     @property
     def absent_bound(self) -> float:
-        """A key that is not tracked weighs at most this: the smallest counter, once all are taken."""
+        """A key that is not tracked weighs at most this: the smallest counter, once all are in use."""
         return float(self._tracked.upper.min()) if len(self) == self.capacity else 0.0
 
     @property
@@ -72,7 +75,7 @@ class SpaceSaving:
     def update(self, hashes: Hashes, weights: ArrayLike | None = None, keys: pa.Array | None = None) -> None:
         """Count records by the hash of their key, each for its weight or 1.
 
-        With `keys` given, a tracked key keeps its value; then give them in every call.
+        With `keys`, a tracked key keeps its value; pass them in every call then.
         """
         for chunk in Batch.of(hashes, weights, keys).chunks():
             self._tracked = self._tracked.plus(chunk, self.absent_bound, self._largest)
@@ -102,7 +105,9 @@ class SpaceSaving:
         stay. Commutative, and associative up to the guarantee.
         """
         if self.capacity != other.capacity:
-            raise ValueError(f"cannot merge sketches of capacity {self.capacity} and {other.capacity}")
+            raise ValueError(
+                f"cannot merge sketches of capacity {self.capacity} and {other.capacity}: use one capacity for all"
+            )
         merged = SpaceSaving(self.capacity)
         bounds = self.absent_bound, other.absent_bound
         merged._tracked = self._tracked.merged(other._tracked, *bounds, self._largest)
@@ -118,7 +123,8 @@ def largest(upper: Floats, hashes: Hashes, capacity: int) -> NDArray[np.int64]:
     surplus = len(upper) - capacity
     if surplus <= 0:
         return np.arange(len(upper))
-    smallest = np.sort(upper)[surplus]  # np.partition is slower where many are equal, as here
+    # np.partition is slower where many are equal, as here
+    smallest = np.sort(upper)[surplus]
     above, equal = np.flatnonzero(upper > smallest), np.flatnonzero(upper == smallest)
     free = capacity - len(above)
     equal = equal[np.argpartition(hashes[equal], free - 1)[:free]]

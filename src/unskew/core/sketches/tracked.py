@@ -1,4 +1,4 @@
-"""What a sketch remembers: some keys, each with a lower and an upper bound of its weight."""
+"""What a sketch tracks: some keys, each with a lower and an upper bound of its weight."""
 
 from __future__ import annotations
 
@@ -38,6 +38,9 @@ class Tracked:
     def __len__(self) -> int:
         return len(self.hashes)
 
+    def __repr__(self) -> str:
+        return f"Tracked({len(self)} keys, weight {self.lower.sum():g} to {self.upper.sum():g})"
+
     @property
     def upper(self) -> Floats:
         """No key weighs more than this."""
@@ -67,15 +70,14 @@ class Tracked:
     def plus(self, batch: Batch, absent: float, keep: Keep) -> Tracked:
         """With the records of `batch` counted.
 
-        `absent` bounds the weight that a key not tracked so far may have had before the batch. Key
-        values are taken only for rows that `keep` leaves in.
+        `absent` bounds the weight that a key not tracked so far may have had before the batch. Key values
+        are copied only for the rows that `keep` keeps.
         """
         self._check_keys(batch.keys, len(batch))
-        known = len(self)
         hashes, codes = numbered(self.hashes, batch.hashes)
         lower = batch.weight_by(codes, len(hashes))
-        lower[:known] += self.lower
-        errors = np.concatenate([self.errors, np.full(len(hashes) - known, absent)])
+        lower[: len(self)] += self.lower
+        errors = np.concatenate([self.errors, np.full(len(hashes) - len(self), absent)])
         rows = keep(lower + errors, hashes)
         keys = self._keys_with(batch.keys, codes, rows)
         return Tracked(hashes[rows], lower[rows], errors[rows], keys)
@@ -83,14 +85,13 @@ class Tracked:
     def merged(self, other: Tracked, absent: float, other_absent: float, keep: Keep) -> Tracked:
         """Both together; what one side does not track may weigh up to that side's `absent` there."""
         other._check_keys(self.keys, len(self))
-        known = len(self)
         hashes, codes = numbered(self.hashes, other.hashes)
         lower, errors = np.zeros(len(hashes)), np.full(len(hashes), other_absent)
         lower[codes] = other.lower
         errors[codes] = other.errors
-        lower[:known] += self.lower
-        errors[:known] += self.errors
-        errors[known:] += absent
+        lower[: len(self)] += self.lower
+        errors[: len(self)] += self.errors
+        errors[len(self) :] += absent
         rows = keep(lower + errors, hashes)
         keys = self._keys_with(other.keys, codes, rows)
         return Tracked(hashes[rows], lower[rows], errors[rows], keys)
@@ -99,17 +100,18 @@ class Tracked:
         if not len(self) or not count:
             return
         if (keys is None) != (self.keys is None):
-            with_keys, without = (
-                ("the sketch", "the records") if keys is None else ("the records", "the sketch")
-            )
+            sides = ("the sketch", "the records")
+            with_keys, without = sides if keys is None else reversed(sides)
             raise ValueError(
-                f"{with_keys} have key values but {without} have none: pass keys always or never"
+                f"there are key values in {with_keys} but not in {without}: pass keys in every call or in none"
             )
         if keys is not None and not keys.type.equals(self.key_type):
-            raise ValueError(f"keys of type {keys.type} where {self.key_type} is expected")
+            raise ValueError(
+                f"the keys have type {keys.type}, but the sketch tracks {self.key_type}: cast them"
+            )
 
     def _keys_with(self, keys: pa.Array | None, codes: NDArray[np.int32], rows: Rows) -> pa.Array | None:
-        """The key values of `rows`: the first ones are ours, the others those of `keys` with that code."""
+        """The key values of `rows`: first those tracked here, then those of `keys` with the row's code."""
         ours, theirs = rows[rows < len(self)], rows[rows >= len(self)]
         parts = []
         if self.keys is not None and len(ours):
@@ -118,5 +120,5 @@ class Tracked:
             parts.append(keys.take(pa.array(first_rows(codes)[theirs])))
         if parts:
             return pa.concat_arrays(parts)
-        known = self.keys if self.keys is not None else keys
-        return None if known is None else known[:0]
+        values = self.keys if self.keys is not None else keys
+        return None if values is None else values[:0]

@@ -19,7 +19,8 @@ from unskew.core.migration.budget import Budget
 from unskew.core.migration.policy import Costs, Decision, Policy
 from unskew.core.migration.protocol import Turn
 from unskew.core.migration.scaling import Scaling, Usage
-from unskew.core.plan import make_table, series
+from unskew.core.plan import make_table
+from unskew.core.planners import planner
 from unskew.core.routing import RoutingTable
 from unskew.streaming.failpoints import failpoint
 from unskew.streaming.operators.operator import RECORDS
@@ -198,7 +199,7 @@ class Controller:
 
     def _planned(self, table: RoutingTable, slots: int) -> RoutingTable:
         windows = [histogram for _, histogram, _ in self.recent]
-        options = {**series(self.steering.planner, windows), **self.steering.options}
+        options = {**planner(self.steering.planner).context_options(windows=windows), **self.steering.options}
         return make_table(self.steering.planner, windows[-1], slots, table, **options)
 
     def _step(self, table: RoutingTable, goal: RoutingTable) -> RoutingTable:

@@ -15,12 +15,11 @@ from unskew.core.chains.locality import check_options
 from unskew.core.chains.metis import pymetis_module
 from unskew.core.chains.plan import ChainPlan
 from unskew.core.migration.policy import Policy
-from unskew.core.plan import Plan as CorePlan
-from unskew.core.plan import check_name, options_of
-from unskew.core.planners import NAMES, SPLITTING
+from unskew.core.plan import Plan
+from unskew.core.planners import PLANNERS
+from unskew.core.planners import planner as planner_named
 from unskew.core.routing import RoutingTable, check_slots
 from unskew.spark.options import cores_of
-from unskew.spark.plan import Plan
 from unskew.streaming.driver.callback import Sink
 from unskew.streaming.driver.controller import Steering
 from unskew.streaming.driver.joint_planning import JointPlanner
@@ -133,7 +132,7 @@ def _tables(operations: Sequence[Operation], plan: SavedPlan | None) -> list[Rou
         return []
     if isinstance(plan, str | Path):
         plan = ChainPlan.load(plan) if len(operations) > 1 else Plan.load(plan)
-    if not isinstance(plan, CorePlan | ChainPlan):
+    if not isinstance(plan, Plan | ChainPlan):
         raise ValueError(
             f"plan is what unskew.plan or unskew.plan_chain returns, or its path, not a {type(plan).__name__}"
         )
@@ -161,9 +160,9 @@ def _joint_planner(
     planner: str, policy: Policy | None, options: Mapping[str, Any], operations: Sequence[Operation]
 ) -> JointPlanner | None:
     """What plans chained operators together, or None where each is planned alone; the planner's options checked."""
-    check_name(planner)
-    if planner in SPLITTING:
-        whole = ", ".join(name for name in NAMES if name not in SPLITTING)
+    declaration = planner_named(planner)
+    if declaration.splits:
+        whole = ", ".join(name for name, entry in PLANNERS.items() if not entry.splits)
         raise ValueError(
             f"planner {planner!r} splits keys over slots, but a key's state is in one place: use one of {whole}"
         )
@@ -175,7 +174,7 @@ def _joint_planner(
         )
     if is_joint and options and policy is None:
         raise ValueError("policy=None keeps the tables fixed: leave the planner's options out")
-    accepted = {"every", *_parameters(check_options)} if is_joint else set(options_of(planner))
+    accepted = {"every", *_parameters(check_options)} if is_joint else set(declaration.options)
     unknown = sorted(set(options) - accepted)
     if unknown:
         listed = ", ".join(sorted(accepted)) or "none"

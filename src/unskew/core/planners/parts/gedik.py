@@ -1,9 +1,8 @@
 """What Gedik's planners scan, redist and readj share: which keys to place, and how good a placement is.
 
-All three give a row to every key above a frequency threshold δ and leave the others to a consistent ring.
-They differ in the order and freedom with which they place the keys; a placement is judged by the balance
-penalty ρ and the migration penalty γ of section 4.2.1, joined by a utility function (section 4.3, lower is
-better).
+All three give a row to every key above a frequency threshold δ and leave the others to a consistent ring. They
+differ in how they place the keys. A placement is judged by the balance penalty ρ and the migration penalty γ of
+section 4.2.1, combined by a utility function (section 4.3, lower is better).
 """
 
 from __future__ import annotations
@@ -33,7 +32,8 @@ from unskew.core.routing import RoutingTable, Slots
 Utility: TypeAlias = Callable[[Floats, Floats], Floats]
 
 UTILITIES: dict[str, Utility] = {
-    "A": lambda rho, gamma: rho + 0.0 * gamma,  # the sum only gives it the shape of both
+    # adding 0·γ gives the result the shape of both
+    "A": lambda rho, gamma: rho + 0.0 * gamma,
     "APM": lambda rho, gamma: rho + gamma,
     "APLM": lambda rho, gamma: rho + np.log1p(gamma),
     "ATM": lambda rho, gamma: rho * (1.0 + gamma),
@@ -41,15 +41,16 @@ UTILITIES: dict[str, Utility] = {
 }
 
 TIE = 1e-9
-"""Utilities within this of the best, relative and absolute, are equal: sums differ by their order alone."""
+"""Utilities this close to the best, relative and absolute, count as equal: the order of a sum makes that difference."""
 
 NOISE = 1e-12
-"""The part of the mean load that rounding may make of a spread: less is none, and nothing to improve."""
+"""A spread below this part of the mean load is rounding, and nothing to improve."""
 
 LEAST_FREQUENCY = 1e-12
-"""Stands for the frequency 0 of a key that is tracked for its state alone, where a gain is divided by it."""
+"""Replaces the frequency 0 of a key that is tracked for its state alone, where a gain is divided by it."""
 
-_TINY = np.finfo(np.float64).tiny  # keeps a mean load of 0, whose spread is 0, out of divisions
+# keeps a mean load of 0, whose spread is 0, out of divisions
+_TINY = np.finfo(np.float64).tiny
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,9 +58,9 @@ class Problem:
     """The keys to place, by falling frequency, and what each placement of them costs.
 
     `use[k]` is what each key takes of the k-th resource that counts, `exponents[k]` that resource's part in
-    ρ (resources with the same use are joined), `scale` the tolerances' part. `home` is the slot a key is on
-    now, maybe one that is to go, `cost` what moving it away adds to γ, and `sunk` what γ starts from: keys
-    that lose their row and whose new place on the ring is not where they are.
+    ρ (resources with the same use are joined), `scale` the tolerances' part. `home` is the slot a key is on now, which
+    may be about to vanish, `cost` what moving it away adds to γ, and `sunk` what γ starts from: the keys that lose
+    their row and move to another slot with that.
     """
 
     histogram: Histogram
@@ -80,7 +81,7 @@ class Problem:
 
     @property
     def start(self) -> NDArray[np.int64]:
-        """Every key where it is, or on the ring if its slot is to go."""
+        """Every key where it is, or on the ring if its slot vanishes."""
         return np.where(self.home < self.slots, self.home, self.ring[self.histogram.key_buckets[self.rows]])
 
     def rho(self, spreads: Floats, means: Floats) -> Floats:
@@ -90,8 +91,8 @@ class Problem:
         relative = spreads / np.maximum(means, _TINY)
         relative *= relative > NOISE
         if len(spreads) == 1:
-            one: Floats = relative[0] * self.scale
-            return one
+            penalty: Floats = relative[0] * self.scale
+            return penalty
         powers = relative ** self.exponents.reshape(-1, *[1] * (spreads.ndim - 1))
         joined: Floats = powers.prod(axis=0) * self.scale
         return joined
@@ -101,7 +102,7 @@ class Problem:
         return np.where(self.home[:, None] == np.arange(self.slots), 0.0, self.cost[:, None])
 
     def table(self, placement: NDArray[np.int64]) -> RoutingTable:
-        """The routing table with the keys placed so, all others on the ring."""
+        """The routing table with the keys placed like this and all others on the ring."""
         h = self.histogram
         keys, hashes = h.keys.take(self.rows), h.hashes[self.rows]
         return RoutingTable.build(
@@ -124,7 +125,7 @@ def pose(
     """The problem of placing the keys above δ on `slots` slots.
 
     A key is tracked if its frequency reaches the δ_k of some resource: for memory its share of the state
-    counts, which is its frequency unless state was measured by itself. With one slot nothing is tracked.
+    counts, which is its frequency unless state was measured separately. With one slot nothing is tracked.
     Without a previous table the keys start on the ring, and moving them costs nothing.
     """
     betas, tolerances = as_resources(resources), as_tolerances(alpha)
@@ -147,7 +148,7 @@ def pose(
             tracked |= (share >= delta) & (share > 0)
     rows = np.flatnonzero(tracked)
 
-    # stateless work has no memory to balance; constant resources balance by themselves (section 4.4)
+    # stateless work has no memory to balance; constant resources need no balancing (section 4.4)
     counted = [
         (amounts(beta, share[rows]), theta(tolerance, slots))
         for beta, share, tolerance, measure in zip(betas, shares, tolerances, RESOURCE_MEASURES, strict=True)
@@ -166,10 +167,10 @@ def spreads_after_adding(loads: Floats, use: Floats) -> Floats:
     two_lowest = np.partition(loads, 1, axis=1)
     least, second = two_lowest[:, :1], two_lowest[:, 1:2]
     # the least load among the other slots, for each slot
-    others = np.where(loads == least, second, least)[:, None, :]
+    least_elsewhere = np.where(loads == least, second, least)[:, None, :]
     added = loads[:, None, :] + use[:, :, None]
     spreads: Floats = np.maximum(added, loads.max(axis=1)[:, None, None])
-    spreads -= np.minimum(added, others, out=added)
+    spreads -= np.minimum(added, least_elsewhere, out=added)
     return spreads
 
 
@@ -180,11 +181,11 @@ def first_of_least(values: Floats) -> int:
 
 
 def _joined(counted: list[tuple[Floats, float]], size: int) -> tuple[Floats, Floats, float]:
-    """Resources of equal use as one: their use, exponents and the common factor of 1/θ."""
+    """Resources with equal use joined into one: their use, exponents and the common factor of 1/θ."""
     uses: list[Floats] = []
     times: list[float] = []
     for use, _ in counted:
-        same = [i for i, known in enumerate(uses) if np.array_equal(known, use)]
+        same = [i for i, earlier in enumerate(uses) if np.array_equal(earlier, use)]
         if same:
             times[same[0]] += 1.0
         else:
@@ -210,15 +211,15 @@ def _migration_costs(
     if total == 0:
         return previous.slot_of_hashes(histogram.hashes[rows]).astype(np.int64), np.zeros(len(rows)), 0.0
     cost = amounts(beta, histogram.tracked.state[rows] / total)
-    # of a former heavy key that the histogram does not name, its bucket's mean key is the best estimate
+    # for a former heavy key that is missing from the histogram, its bucket's mean key is the best estimate
     homes = buckets_of(previous.hashes, histogram.buckets)
     state = histogram.rest.state[homes] / np.maximum(histogram.rest_distinct[homes], 1.0)
     at = previous.rows_of(histogram.hashes)
     named = np.flatnonzero(at >= 0)
     state[at[named]] = histogram.tracked.state[named]
     dropped = np.ones(len(previous.hashes), dtype=np.bool_)
-    kept = at[rows]
-    dropped[kept[kept >= 0]] = False
+    old_rows = at[rows]
+    dropped[old_rows[old_rows >= 0]] = False
     freed = amounts(beta, state[dropped] / total)
     moves = previous.slot_of_hashes(previous.hashes[dropped]) != cells[homes[dropped]]
     ideal = float(cost.sum() + freed.sum()) / slots

@@ -1,23 +1,19 @@
-"""The measures of the papers: how even a table is, and what changing it costs.
+"""The resources of Gedik's planners, and from which frequency on a key needs a row of its own.
 
-Gedik's figures (section 3 and 4.1.3) speak of three resources: memory s, computation c and communication n.
-A resource function β says how much of a resource a key of frequency f takes. Memory is measured by the keys'
-share of the state, which equals f unless state was measured by itself; the other two by their share of the
-load. Keys that are not tracked one by one count as their bucket's mean key, as many as its distinct estimate.
+The paper (sections 3 and 4.1.3) has three resources: memory s, computation c and communication n. A resource function β
+says how much of a resource a key of frequency f takes. For memory the frequency is the key's share of the state, which
+equals f unless state was measured separately; for the other two it is the share of the load.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
-from unskew.core.histogram import Floats, Histogram, Measures
-from unskew.core.loads import Measure, imbalance, migration, slot_loads
-from unskew.core.routing import RoutingTable
+from unskew.core.histogram import Floats
+from unskew.core.loads import Measure
 
 Resource: TypeAlias = Callable[[Floats], Floats]
 """β: frequencies in [0, 1] → amounts of a resource; vectorised, not negative, not falling."""
@@ -54,7 +50,7 @@ def as_resources(resources: str | Sequence[str | Resource]) -> Resources:
             f"resources names three functions, for memory, computation and communication, not {resources!r}: "
             'give letters such as "LCL" or three of C, L, Q and callables'
         )
-    return tuple(_as_resource(one, resources) for one in resources)  # type: ignore[return-value]
+    return tuple(as_resource(each, resources) for each in resources)  # type: ignore[return-value]
 
 
 def as_tolerances(alpha: float | Sequence[float]) -> Tolerances:
@@ -69,84 +65,11 @@ def as_tolerances(alpha: float | Sequence[float]) -> Tolerances:
 
 def amounts(resource: Resource, frequencies: Floats) -> Floats:
     """β of each frequency, checked."""
-    found = np.broadcast_to(np.asarray(resource(frequencies), dtype=np.float64), frequencies.shape)
-    if not np.all(np.isfinite(found) & (found >= 0)):
+    figures = np.broadcast_to(np.asarray(resource(frequencies), dtype=np.float64), frequencies.shape)
+    if not np.all(np.isfinite(figures) & (figures >= 0)):
         name = getattr(resource, "__name__", repr(resource))
-        raise ValueError(f"the resource function {name} must give finite figures that are not negative")
-    return found
-
-
-def resource_use(
-    histogram: Histogram, resource: Resource, measure: Measure = "weights"
-) -> tuple[Floats, Floats]:
-    """β of each tracked key, and of all the other keys of each bucket together."""
-    tracked: Floats = getattr(histogram.tracked, measure)
-    rest: Floats = getattr(histogram.rest, measure)
-    total = float(tracked.sum() + rest.sum()) or 1.0
-    # a bucket with load but no distinct estimate holds at least one key
-    keys = np.where((rest > 0) & (histogram.rest_distinct < 1), 1.0, histogram.rest_distinct)
-    mean = np.divide(rest, keys * total, out=np.zeros_like(rest), where=keys > 0)
-    return amounts(resource, tracked / total), keys * amounts(resource, mean)
-
-
-def resource_loads(
-    table: RoutingTable, histogram: Histogram, resource: Resource = linear, measure: Measure = "weights"
-) -> Floats:
-    """L_k: how much of a resource each slot takes (Gedik eqs. 1, 3 and 5, all as Σ β_k(f)).
-
-    Eq. 3 as printed has a further factor f; the paper's example and eqs. 16-17 hold without it.
-    """
-    return slot_loads(table, _in_units_of(histogram, resource, measure))
-
-
-def max_over_min(loads: Floats) -> float:
-    """r_k: max over min slot load; infinite where a slot has none (Gedik eqs. 2, 4 and 6)."""
-    most, least = float(loads.max()), float(loads.min())
-    if least > 0:
-        return most / least
-    return float("inf") if most > 0 else 1.0
-
-
-@dataclass(frozen=True)
-class RelativeImbalance:
-    """Gedik's balance: `r` max over min of each resource, `per_resource` b_k = r_k / α_k, `overall` b.
-
-    b is the geometric mean of the three b_k (eq. 11); 1 and less is within tolerance.
-    """
-
-    r: tuple[float, float, float]
-    per_resource: tuple[float, float, float]
-    overall: float
-
-
-def relative_imbalance(
-    table: RoutingTable,
-    histogram: Histogram,
-    resources: str | Sequence[str | Resource] = "LCL",
-    alpha: float | Sequence[float] = 1.2,
-) -> RelativeImbalance:
-    """r_k, b_k and b of a table (Gedik eqs. 2-6 and 11)."""
-    use = zip(as_resources(resources), RESOURCE_MEASURES, strict=True)
-    r = tuple(max_over_min(resource_loads(table, histogram, beta, measure)) for beta, measure in use)
-    b = tuple(r_k / alpha_k for r_k, alpha_k in zip(r, as_tolerances(alpha), strict=True))
-    return RelativeImbalance(r, b, float(np.prod(b) ** (1 / 3)))  # type: ignore[arg-type]
-
-
-def relative_migration(
-    old: RoutingTable, new: RoutingTable, histogram: Histogram, resource: str | Resource = "L"
-) -> float:
-    """m: the state that moves over the state of an average new slot (Gedik eqs. 9, 10 and 12).
-
-    1 is what adding one slot must move. N is the new table's, also where that is the smaller one.
-    """
-    beta = _as_resource(resource, resource)
-    moved = migration(old, new, _in_units_of(histogram, beta, "state"))
-    return moved.state_share * new.slots
-
-
-def objective(b: float, m: float) -> float:
-    """b · (1 + m): imbalance and migration as one figure, lower is better (Gedik eq. 13)."""
-    return b * (1.0 + m)
+        raise ValueError(f"the resource function {name} must return finite figures that are not negative")
+    return figures
 
 
 def theta(alpha: float, slots: int) -> float:
@@ -166,13 +89,13 @@ def deltas(
     tolerances: Tolerances,
     sigma: float,
 ) -> tuple[float, ...]:
-    """δ_k: from which frequency on a key needs a row of its own, for each resource (Gedik section 4.1.3).
+    """δ_k: the frequency from which on a key needs a row of its own, for each resource (Gedik section 4.1.3).
 
-    `frequencies` are the known keys' shares for each resource, `distinct` is |D|. Constant and linear
-    resources follow eq. 17. A quadratic one starts there, too, and is then raised with the mean load
+    `frequencies` are the shares of the measured keys for each resource, `distinct` is |D|. Constant and linear
+    resources follow eq. 17. A quadratic one starts there as well, and is then raised with the mean load
     predicted from the keys above the first threshold; the prediction is a sum over all keys, so it is
     divided by N. For any other function eq. 16 is solved numerically with the mean load predicted from
-    all known keys.
+    all measured keys.
     """
     first = first_deltas(resources, distinct, slots, tolerances, sigma)
     collected = min(first)
@@ -189,87 +112,30 @@ def deltas(
 def first_deltas(
     resources: Resources, distinct: float, slots: int, tolerances: Tolerances, sigma: float
 ) -> tuple[float, ...]:
-    """δ_k by eq. 17, before any frequency is known: from the least of them on a counter must see keys."""
+    """δ_k by eq. 17, before any frequency is known: a counter must find the keys from the least of them on."""
     pairs = zip(resources, tolerances, strict=True)
     return tuple(_first_delta(beta, theta(alpha, slots), distinct, slots, sigma) for beta, alpha in pairs)
 
 
-def predicted_mean_load(resource: Resource, known: Floats, distinct: float, slots: int) -> float:
-    """L̄_k from the frequencies of some keys, the others all taken as equal (Gedik section 4.1.3)."""
-    others = max(distinct - len(known), 0.0)
-    total = float(amounts(resource, known).sum())
+def predicted_mean_load(resource: Resource, frequencies: Floats, distinct: float, slots: int) -> float:
+    """L̄_k from the frequencies of some keys, with all other keys taken as equal (Gedik section 4.1.3)."""
+    others = max(distinct - len(frequencies), 0.0)
+    total = float(amounts(resource, frequencies).sum())
     if others > 0:
-        mean = np.array([max(1.0 - float(known.sum()), 0.0) / others])
+        mean = np.array([max(1.0 - float(frequencies.sum()), 0.0) / others])
         total += others * float(amounts(resource, mean)[0])
     return total / slots
 
 
-def percentage_of_imbalance(loads: Floats) -> float:
-    """λ: how far the highest load is above the mean, in per cent (DKG eq. 1).
-
-    >>> percentage_of_imbalance(np.array([4.0, 1.0, 1.0]))
-    100.0
-    """
-    return (imbalance(loads) - 1.0) * 100.0
-
-
-def load_deviation(loads: Floats) -> float:
-    """σ: the population standard deviation of the slot loads (DKG section 5)."""
-    return float(np.std(loads))
-
-
-def load_variance(loads: Floats) -> float:
-    """var(L): the population variance of the slot loads (Guo eq. 1)."""
-    return float(np.var(loads))
-
-
-def state_moved(old: RoutingTable, new: RoutingTable, histogram: Histogram) -> float:
-    """ψ: the state that changes slot, in the histogram's unit (Guo section 2)."""
-    return migration(old, new, histogram).state
-
-
-def imbalance_over_bound(loads: Floats, heaviest: float) -> float:
-    """Max load over max(mean, f₁): 1 where no table that keeps keys whole does better.
-
-    `heaviest` is the load of the heaviest key. Shown beside max/mean, which cannot be small once one key
-    exceeds the mean (KIP, Figure 2).
-
-    >>> imbalance_over_bound(np.array([6.0, 3.0, 3.0]), heaviest=6.0)
-    1.0
-    """
-    bound = max(float(loads.mean()), heaviest)
-    return float(loads.max()) / bound if bound > 0 else 1.0
-
-
-def share_of_state_moved(old: RoutingTable, new: RoutingTable, histogram: Histogram) -> float:
-    """Relative migration: the moved part of all state (KIP, Figure 3)."""
-    return migration(old, new, histogram).state_share
-
-
-def locality(first: ArrayLike, second: ArrayLike, weights: ArrayLike | None = None) -> float:
-    """The share of pairs whose two slots are equal, each pair counted `weights` times (Caneill).
-
-    >>> locality([0, 1, 2], [0, 1, 1], weights=[2, 1, 1])
-    0.75
-    """
-    same: NDArray[np.bool_] = np.asarray(first) == np.asarray(second)
-    counted = np.ones(len(same)) if weights is None else np.asarray(weights, dtype=np.float64)
-    total = float(counted.sum())
-    return float(counted[same].sum()) / total if total > 0 else 1.0
-
-
-def _as_resource(one: str | Resource, given: object) -> Resource:
-    if callable(one):
-        return one
-    if one not in LETTERS:
-        raise ValueError(f"{one!r} in resources={given!r} is no resource function: use C, L, Q or a callable")
-    return LETTERS[one]
-
-
-def _in_units_of(histogram: Histogram, resource: Resource, measure: Measure) -> Histogram:
-    """The histogram with β in place of load and state, so that `loads` adds it up."""
-    tracked, rest = resource_use(histogram, resource, measure)
-    return replace(histogram, tracked=Measures(tracked, tracked, tracked), rest=Measures(rest, rest, rest))
+def as_resource(resource: str | Resource, resources: object) -> Resource:
+    """The resource function of a letter; `resources` is the whole option, for the message."""
+    if callable(resource):
+        return resource
+    if resource not in LETTERS:
+        raise ValueError(
+            f"{resource!r} in resources={resources!r} is not a resource function: use C, L, Q or a callable"
+        )
+    return LETTERS[resource]
 
 
 def _first_delta(resource: Resource, theta_k: float, distinct: float, slots: int, sigma: float) -> float:

@@ -16,7 +16,7 @@ class UniversalHash:
     """`((a·x + c) mod p) mod size` (Carter and Wegman 1979).
 
     For a and c drawn at random, two numbers that differ modulo p meet with probability at most 1/size.
-    64-bit key hashes may be given, too: they are reduced modulo p first.
+    64-bit key hashes may be passed as well: they are reduced modulo p first.
     """
 
     a: int
@@ -29,15 +29,15 @@ class UniversalHash:
 
 
 def draw(size: int, seed: int, stream: int = 0) -> UniversalHash:
-    """The function with values 0..size-1 that `seed` and `stream` stand for.
+    """The function with values 0..size-1 for this `seed` and `stream`.
 
-    Different streams of one seed are independent functions; a and c do not depend on `size`, so that two
-    planners with the same seed use one function with two ranges.
+    Different streams of a seed are independent functions. a and c do not depend on `size`, so two planners with the
+    same seed use the same function with two ranges.
 
     >>> draw(4, seed=7)(np.arange(8)).tolist() == draw(4, seed=7)(np.arange(8)).tolist()
     True
     """
     if seed < 0:
-        raise ValueError(f"seed is a whole number from 0 upwards, not {seed}")
+        raise ValueError(f"seed is a whole number, 0 or more, not {seed}")
     rng = np.random.default_rng([seed, stream])
     return UniversalHash(int(rng.integers(1, PRIME)), int(rng.integers(PRIME)), size)

@@ -14,39 +14,43 @@ from unskew.core.scheduling import fill
 Index = NDArray[np.int64]
 
 NEW = -1
-"""The old slot of an entry that has none: a first plan, or a slot that no longer exists."""
+"""The old slot of an entry that has none: in a first plan, or from a slot that no longer exists."""
 
 SLACK = 1e-9
-"""Loads are sums of floats: a slot this far above its cap, relatively, is not overloaded."""
+"""Loads are sums of floats: a slot that exceeds its cap by this fraction or less is not overloaded."""
 
 SLIGHT = 1.05
-"""An overload up to 5 %: above it trading entries one by one takes too many steps."""
+"""An overload up to 5 % is slight: above that, trading entries one by one takes too many steps."""
 
-_RECEIVERS = 6  # slots looked at for a swap, emptiest first: more cost time and rarely help
+# slots tried for a swap, emptiest first: more of them cost time and rarely help
+_RECEIVERS = 6
 
 
 @dataclass(frozen=True, eq=False)
 class Entries:
-    """The heavy keys, then the buckets: load, state and old slot of each."""
+    """The heavy keys, then the buckets: load, state and old slot of each.
+
+    `heavy` says which tracked keys of the histogram are entries, `hot` which of these deserve a row by their load.
+    """
 
     slots: int
-    heavy: Index  # which tracked keys of the histogram are heavy
-    hot: NDArray[np.bool_]  # heavy keys that deserve a row by their load
+    heavy: Index
+    hot: NDArray[np.bool_]
     load: Floats
     state: Floats
     old: NDArray[np.int32]
 
     def table(self, histogram: Histogram, placed: Placement) -> RoutingTable:
-        """The routing table that places the entries so."""
+        """The routing table for this placement."""
         at = placed.slot.astype(np.int32)
         keys, buckets = at[: len(self.heavy)], at[len(self.heavy) :]
-        kept = self.hot | (keys != buckets[histogram.key_buckets[self.heavy]])
-        rows = self.heavy[kept]
+        has_row = self.hot | (keys != buckets[histogram.key_buckets[self.heavy]])
+        rows = self.heavy[has_row]
         return RoutingTable.build(
             self.slots,
             buckets,
             histogram.keys.take(rows),
-            keys[kept],
+            keys[has_row],
             key_type=histogram.key_type,
             hashes=histogram.hashes[rows],
         )
@@ -54,7 +58,7 @@ class Entries:
 
 @dataclass(frozen=True, eq=False)
 class Placement:
-    """A slot for every entry, the highest load that gives, and the state that moves."""
+    """A slot for every entry, the highest slot load that results, and the state that moves."""
 
     slot: NDArray[np.int32]
     highest: float
@@ -73,12 +77,12 @@ class Work:
         self._order, self._bounds = order, np.searchsorted(slot[order], np.arange(entries.slots + 1))
 
     def placement(self) -> Placement:
-        """What came of it."""
+        """The placement as it stands."""
         moved = (self.slot != self.entries.old) & (self.entries.old >= 0)
         return Placement(self.slot, float(self.loads.max()), float(self.entries.state[moved].sum()))
 
     def shed(self, slot: int, level: float) -> None:
-        """Put entries of `slot` on the waiting list until its load is at most `level`, for little state."""
+        """Make entries of `slot` wait until its load is at most `level`, choosing those with little state."""
         load, state = self.entries.load, self.entries.state
         members = self._order[self._bounds[slot] : self._bounds[slot + 1]]
         room = max(level - self.loads.min(), 0.0)
@@ -89,9 +93,9 @@ class Work:
         self.loads[slot] -= load[leaving].sum()
 
     def settle(self) -> None:
-        """Give the waiting entries a slot, heaviest first: the emptiest one.
+        """Give each waiting entry the emptiest slot, heaviest entry first.
 
-        Those without load would all go to one slot, and all keys yet unseen with them: they are dealt out.
+        Entries without load would all go to one slot, and with them all keys not yet measured: they are dealt out.
         """
         load, waiting = self.entries.load, self.slot == NEW
         busy, idle = np.flatnonzero(waiting & (load > 0)), np.flatnonzero(waiting & (load == 0))
@@ -100,8 +104,8 @@ class Work:
         roomy = np.flatnonzero(self.loads <= self.loads.mean() * SLIGHT)
         self.slot[idle] = roomy[np.arange(len(idle)) % len(roomy)]
 
-    def mend(self, cap: float) -> None:
-        """Move or swap entries out of the fullest slot while that brings it nearer to the cap."""
+    def even_out(self, cap: float) -> None:
+        """Move or swap entries out of the fullest slot while that brings it closer to the cap."""
         for _ in range(4 * min(self.entries.slots, 500)):
             fullest = int(self.loads.argmax())
             if self.loads[fullest] <= cap * (1 + SLACK) or not self._ease(fullest, cap):
@@ -119,9 +123,9 @@ class Work:
                 continue
             theirs = np.append(np.flatnonzero((self.slot == receiver) & (load > 0)), NEW)
             theirs_load = np.where(theirs >= 0, load[theirs], 0.0)
-            found = self._exchange(mine, theirs, theirs_load, excess, float(room), slot, receiver)
-            if found is not None and (best is None or found < best):
-                best = found
+            exchange = self._exchange(mine, theirs, theirs_load, excess, float(room), slot, receiver)
+            if exchange is not None and (best is None or exchange < best):
+                best = exchange
         if best is None:
             return False
         _, _, x, y, receiver = best
@@ -140,17 +144,17 @@ class Work:
         slot: int,
         receiver: int,
     ) -> tuple[float, float, int, int, int] | None:
-        """The entry to send to `receiver` and the one to take back (or none), best first by what remains.
+        """The entry to send to `receiver` and the one to take back (or none) that leave the least excess.
 
-        For each entry of ours the partner is the one that makes the difference just cover the excess, or
-        failing that the largest difference there is room for.
+        The partner of each entry is the one with which the difference just covers the excess, or failing that the
+        one with the largest difference that there is room for.
         """
         load = self.entries.load
         order = np.argsort(theirs_load, kind="stable")
         sizes = theirs_load[order]
         # partner y with load(x) - load(y) >= excess and nearest to it: the largest y <= load(x) - excess
         at = np.searchsorted(sizes, load[mine] - excess, side="right") - 1
-        # failing that the smallest y that still leaves room: y >= load(x) - room
+        # failing that, the smallest y that still leaves room: y >= load(x) - room
         at = np.where(at >= 0, at, np.searchsorted(sizes, load[mine] - room, side="left"))
         valid = (at >= 0) & (at < len(sizes))
         mine, at = mine[valid], at[valid]
@@ -178,10 +182,10 @@ class Work:
 
 
 def _cheapest_cover(load: Floats, state: Floats, excess: float) -> Index:
-    """Entries whose loads add up to at least `excess` for little state (all of them if they cannot).
+    """Entries with little state whose loads add up to at least `excess`; all entries if they cannot.
 
-    By state per load, then without those that turn out not to be needed, costliest first; or one entry
-    that does it alone, if that is cheaper.
+    They are taken by state per load; then those that are not needed are dropped, costliest first. A single entry that
+    covers the excess alone is taken instead if that is cheaper.
     """
     by_ratio = np.argsort(state / load, kind="stable")
     covered = np.cumsum(load[by_ratio])

@@ -1,0 +1,28 @@
+"""A plan on a DataFrame: the slot of every record as a column, and the records partitioned by it.
+
+`Plan.apply` calls this. It is the only place where the core reaches up to Spark.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from unskew.spark.keys import field, key_columns
+from unskew.spark.slot_expression import slot_column
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from unskew.core.plan import Plan
+
+SLOT = "slot"
+"""The column that `Plan.apply` adds."""
+
+
+def apply_plan(plan: Plan, df: DataFrame, key: str | list[str] | None = None) -> DataFrame:
+    """The DataFrame with the column `slot`, partitioned by it; the key is the measured one unless it is named."""
+    keys = key_columns(df, key if key is not None else list(plan.key_names(df)))
+    plan.check(keys.type)
+    if any(name.lower() == SLOT for name in df.columns):
+        raise ValueError(f"the DataFrame has a column {field(df, SLOT).name!r} already: rename it first")
+    return df.withColumn(SLOT, slot_column(plan.table, keys.hash())).repartitionById(plan.slots, SLOT)
