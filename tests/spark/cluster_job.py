@@ -49,7 +49,7 @@ def findings(events: DataFrame, users: DataFrame) -> dict[str, Any]:
         worker = {"worker": [os.getpid()], "executor": [os.getppid()]}
         return pd.DataFrame({"user": rows["user"][:1], "n": [len(rows)], "last": [rows["v"].max()], **worker})
 
-    measured = unskew.measure(events, "user", buckets=256)
+    measured = unskew.measure(events, "user", buckets=256, sample=None)
     plan = unskew.plan(measured, slots=SLOTS, planner="keel")
     counts = dict(events.groupBy("user").count().collect())
     schema = "user string, n long, last long, worker long, executor long"

@@ -95,8 +95,10 @@ class Frames:
 
     @cached_property
     def measured(self) -> dict[str, unskew.Histogram]:
-        """The left side measured by each kind of key, by Spark."""
-        return {kind: unskew.measure(self.left, names, buckets=64) for kind, names in KEYS.items()}
+        """The left side counted by each kind of key, by Spark."""
+        return {
+            kind: unskew.measure(self.left, names, buckets=64, sample=None) for kind, names in KEYS.items()
+        }
 
     @cached_property
     def plans(self) -> dict[str, unskew.Plan]:

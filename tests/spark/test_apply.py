@@ -24,15 +24,13 @@ from tests.spark.frames import (
     rows_of,
     setting,
 )
-from unskew.spark.apply import (
-    Settings,
-    in_arrow,
-)
+from unskew.spark.apply import in_arrow
+from unskew.spark.group_streams import ConversionSettings
 
 # Connect says so of the setting for columns by position
 pytestmark = pytest.mark.filterwarnings("ignore:The SQL config .* has been deprecated")
 
-SETTINGS = Settings("UTC", True, False, False, False, False)
+SETTINGS = ConversionSettings("UTC", True, False, False, False, False)
 PAIR = T.StructType([T.StructField("k", T.StringType()), T.StructField("x", T.LongType())])
 
 FLAT = """

@@ -40,16 +40,8 @@ def window(df: DataFrame, *key: Any, **options: Any) -> DataFrame:
     return rows.withColumn("n", F.count(F.lit(1)).over(over))
 
 
-def measure(df: DataFrame, *key: Any, **options: Any) -> Any:
-    return unskew.measure(df, key, **options)
-
-
-def diagnose(df: DataFrame, *key: Any, **options: Any) -> Any:
-    return unskew.diagnose(df, key, **options)
-
-
 OPERATORS: list[Call] = [apply, collect, join, cogroup, window]
-EVERYTHING: list[Call] = [*OPERATORS, measure, unskew.watch, diagnose]
+EVERYTHING: list[Call] = [*OPERATORS, unskew.measure, unskew.observe, unskew.diagnose]
 
 
 def test_these_rows_cannot_be_read(doomed: DataFrame) -> None:
@@ -82,10 +74,23 @@ def test_keys_that_are_none(doomed: DataFrame, call: Call) -> None:
         call(doomed.select("v", F.col("w").alias("twin"), F.col("v").alias("TWIN")), "twin")
 
 
-@pytest.mark.parametrize("call", [apply, collect, window, measure, unskew.watch, diagnose])
+@pytest.mark.parametrize("call", EVERYTHING)
 def test_no_key_at_all(doomed: DataFrame, call: Call) -> None:
     with pytest.raises(ValueError, match="name at least one key column"):
-        call(doomed)
+        call(doomed, [])
+
+
+@pytest.mark.parametrize("call", [apply, unskew.groupBy, unskew.window, unskew.measure, unskew.observe])
+def test_a_list_and_more_names_is_not_a_key(doomed: DataFrame, call: Call) -> None:
+    with pytest.raises(ValueError, match=r"give the column by name, not as \['string'\]"):
+        call(doomed, ["string"], "int")
+
+
+@pytest.mark.parametrize("call", [unskew.groupBy, unskew.observe])
+def test_a_key_is_one_name_several_or_a_list(doomed: DataFrame, call: Call) -> None:
+    assert call(doomed, "string").keys == call(doomed, ["string"]).keys == call(doomed, key="string").keys
+    names = ("string", "int")
+    assert call(doomed, *names).keys == call(doomed, list(names)).keys == call(doomed, names).keys
 
 
 def test_names_that_differ_in_case_only(frames: Frames) -> None:

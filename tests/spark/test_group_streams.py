@@ -18,17 +18,10 @@ from pyspark import cloudpickle
 from pyspark.sql import types as T
 
 from tests.spark.frames import POOLS, importless
-from unskew.spark.apply import (
-    Settings,
-    frames,
-    group_starts,
-    in_arrow,
-    in_bulk,
-    in_pandas,
-    whole_groups,
-)
+from unskew.spark.apply import in_arrow, in_bulk, in_pandas
+from unskew.spark.group_streams import ConversionSettings, frames, group_starts, whole_groups
 
-SETTINGS = Settings("UTC", True, False, False, False, False)
+SETTINGS = ConversionSettings("UTC", True, False, False, False, False)
 PAIR = T.StructType([T.StructField("k", T.StringType()), T.StructField("x", T.LongType())])
 
 _VALUES = st.sampled_from([None, 0, 1, 2])

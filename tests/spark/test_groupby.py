@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 import unskew
 from tests.spark.frames import FEW_KEYS, KEYS, Frames, assert_same, exchanges, rows_of, setting
 from unskew.core.hashing import hash_keys
-from unskew.spark.groupby import combines
+from unskew.spark.combining import combines
 
 SUMMARY = "n long, total long, text string"
 
@@ -150,7 +150,7 @@ def test_every_method_of_grouped_data_is_there() -> None:
     theirs = {
         name for name in vars(GroupedData) if not name.startswith("_") and callable(vars(GroupedData)[name])
     }
-    ours = set(dir(unskew.spark.groupby.Grouped))
+    ours = set(dir(unskew.Grouped))
     assert theirs - streaming_or_deprecated <= ours
 
 
