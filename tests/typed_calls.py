@@ -22,7 +22,7 @@ def keys_are_taken_one_way(df: DataFrame) -> None:
     assert_type(unskew.measure(df, ["a", "b"], sample=None), unskew.Histogram)
     assert_type(unskew.observe(df, "a", "b"), unskew.Observed)
     assert_type(unskew.observe(df, ("a", "b")).histogram, unskew.Histogram)
-    assert_type(unskew.diagnose(df, "a", "b", then=["c"]).advice, str)
+    assert_type(unskew.diagnose(df, "a", "b", then=["c"]), unskew.Diagnosis)
     assert_type(unskew.join(df, df, on=["a", "b"]), DataFrame)
     assert_type(unskew.plan_chain(df, ["a", ["b", "c"]]), unskew.ChainPlan)
 
@@ -37,7 +37,10 @@ def grouped_rows(df: DataFrame) -> None:
     both = unskew.groupBy(df, "user").cogroup(unskew.groupBy(df, "id"))
     assert_type(both, unskew.Cogrouped)
     assert_type(both.applyInPandas(lambda left, right: left, "user string"), DataFrame)
-    assert_type(unskew.groupBy(df, "user").plan, unskew.Plan | None)
+    plan = unskew.groupBy(df, "user").plan
+    assert_type(plan, unskew.Plan | None)
+    assert plan is not None
+    assert_type(plan.migration, unskew.Migration | None)
 
 
 def chained_operators(df: DataFrame) -> None:
@@ -48,6 +51,7 @@ def chained_operators(df: DataFrame) -> None:
 
     two = unskew.groupBy(df, "region").thenBy("hashtag")
     assert_type(two.plan, unskew.ChainPlan)
+    assert_type(two.plan.pairs, tuple[unskew.PairHistogram, ...])
     assert_type(two.applyInPandas(rank, "…"), unskew.Grouped)
     two.applyInPandas(rank, "…").applyInPandas(rank, "…").write.parquet("/data/totals")
     three = two.thenBy(["day", "hour"])

@@ -14,9 +14,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from unskew.core.chains.pairs import PairHistogram
 from unskew.core.chains.plan import ChainPlan
+from unskew.core.diagnosis import Diagnosis
 from unskew.core.histogram import Histogram
 from unskew.core.history import History
+from unskew.core.loads import Migration
 from unskew.core.migration.policy import Costs, Decision, Policy
 from unskew.core.migration.scaling import LoadRange, Utilisation
 from unskew.core.migration.transition import Budget
@@ -50,13 +53,16 @@ __all__ = [
     "Cogrouped",
     "Costs",
     "Decision",
+    "Diagnosis",
     "Grouped",
     "Histogram",
     "History",
     "Key",
     "KeyColumns",
     "LoadRange",
+    "Migration",
     "Observed",
+    "PairHistogram",
     "Plan",
     "PlannedChain",
     "Policy",

@@ -1,7 +1,7 @@
 """A job for a cluster: measure, groupBy and join against plain Spark's, and which processes did the work.
 
-`python -m tests.spark.cluster_job SETTING=VALUE …` prints what it found as JSON; `test_local_cluster` runs it, and the
-campaign of faults on several hosts.
+`python -m tests.spark.cluster_job SETTING=VALUE …` prints its findings as JSON. `test_local_cluster` runs it, and so
+does the campaign of faults on several hosts.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def main() -> None:
         .config("spark.sql.shuffle.partitions", "4")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
-        # a task on the executor that starts first would otherwise do all the work
+        # Otherwise the executor that starts first would do all the work.
         .config("spark.scheduler.maxRegisteredResourcesWaitingTime", "120s")
         .config("spark.scheduler.minRegisteredResourcesRatio", "1.0")
     )

@@ -1,4 +1,4 @@
-"""`measure` against plain Spark's own counts."""
+"""`measure` against the counts of plain Spark."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def by_hash(histogram: Histogram) -> dict[int, float]:
 
 @pytest.fixture(scope="module")
 def plain_counts(frames: Frames) -> dict[str, dict[int, float]]:
-    """What plain Spark counts; keys of one hash, such as ("a", null) and (null, "a"), are one."""
+    """The counts of plain Spark; keys of one hash, such as ("a", null) and (null, "a"), count as one key."""
     counts = [
         frames.left.groupBy(*names)
         .count()
@@ -38,14 +38,14 @@ def plain_counts(frames: Frames) -> dict[str, dict[int, float]]:
 
 
 @pytest.mark.parametrize("kind", KEYS)
-def test_every_count_is_plain_sparks(
+def test_every_count_equals_that_of_plain_spark(
     frames: Frames, plain_counts: dict[str, dict[int, float]], kind: str
 ) -> None:
     histogram = frames.measured[kind]
     assert by_hash(histogram) == plain_counts[kind]
     assert not histogram.rest.counts.any()
     assert (histogram.records, histogram.sampled, histogram.key_names) == (300.0, 1.0, tuple(KEYS[kind]))
-    # the keys themselves were read back, too: hashed here they give the hashes that Spark computed
+    # The keys themselves are read back, too: hashed here they give the hashes that Spark computed.
     assert histogram.key_type == frames.plans[kind].table.key_type
     again = Histogram.from_arrays(histogram.keys, histogram.tracked.counts, buckets=64)
     assert sorted(again.hashes.tolist()) == sorted(histogram.hashes.tolist())
@@ -90,17 +90,17 @@ def test_a_share_and_a_number_of_rows_stand_for_all(spark: SparkSession) -> None
     assert unskew.measure(df, "k", sample=10**9).sampled == 1.0
 
 
-def test_auto_counts_all_of_little_and_a_tenth_of_much(
+def test_auto_counts_all_of_small_data_and_a_tenth_of_big(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     df = spark.range(0, 20_000, 1, 2).select((F.col("id") % 5).alias("k"))
-    little = unskew.measure(df, "k", sample="auto")
-    assert (little.sampled, little.records) == (1.0, 20_000)
+    small = unskew.measure(df, "k", sample="auto")
+    assert (small.sampled, small.records) == (1.0, 20_000)
     monkeypatch.setattr(measuring, "AUTO_FIRST", 1_000)
-    much = unskew.measure(df, "k", sample="auto")
-    assert 0.1 < much.sampled < 0.3
-    assert much.records == pytest.approx(20_000, rel=0.1)
-    assert [load for _, load in much.top()] == pytest.approx([4_000] * 5, rel=0.25)
+    big = unskew.measure(df, "k", sample="auto")
+    assert 0.1 < big.sampled < 0.3
+    assert big.records == pytest.approx(20_000, rel=0.1)
+    assert [load for _, load in big.top()] == pytest.approx([4_000] * 5, rel=0.25)
 
 
 def test_a_sample_is_not_drawn_by_the_users_own_random_numbers(
@@ -112,15 +112,15 @@ def test_a_sample_is_not_drawn_by_the_users_own_random_numbers(
     assert [load for _, load in histogram.top()] == pytest.approx([2_000] * 10, rel=0.4)
 
 
-def test_auto_with_a_weight_counts_all_of_little_and_a_tenth_of_much(
+def test_auto_with_a_weight_counts_all_of_small_data_and_a_tenth_of_big(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     df = spark.range(0, 20_000, 1, 2).select((F.col("id") % 5).alias("k"), F.lit(2).alias("cost"))
     assert unskew.measure(df, "k", sample="auto", weight="cost").sampled == 1.0
     monkeypatch.setattr(measuring, "AUTO_ROWS", 1000)
-    much = unskew.measure(df, "k", sample="auto", weight="cost")
-    assert much.sampled == measuring.AUTO_SHARE
-    assert much.total == pytest.approx(40_000, rel=0.1)
+    big = unskew.measure(df, "k", sample="auto", weight="cost")
+    assert big.sampled == measuring.AUTO_SHARE
+    assert big.total == pytest.approx(40_000, rel=0.1)
 
 
 def test_auto_reads_the_rows_once(frames: Frames, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
