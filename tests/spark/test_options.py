@@ -85,6 +85,8 @@ def test_groups_print_in_one_line(frames: Frames) -> None:
     assert repr(by_string.cogroup(by_string)) == f"Cogrouped(by string and by string, {plan})"
     chain = unskew.groupBy(df, "string").thenBy("int")
     assert repr(chain) == "ChainedGroups(by string, then by int, planner auto, default slots, sample auto)"
+    rest: unskew.PlannedChain[unskew.Grouped] = unskew.PlannedChain(df, (("string",), ("int",)), (plan, plan))
+    assert repr(rest) == "PlannedChain(by string, then by int, 3 slots)"
     assert repr(unskew.observe(df, "string", "int")) == "Observed(by string, int, 4096 buckets)"
     assert repr(unskew.ShuffleRead(1, 3)) == "ShuffleRead(local=1, remote=3, locality=0.250)"
 

@@ -36,7 +36,7 @@ def pickle_by_value(module: ModuleType) -> None:
 def context_with_log(conf: SparkConf, log: IO[bytes]) -> SparkContext:
     """A SparkContext in a new JVM that writes its standard error to `log`: `pyspark.java_gateway.launch_gateway`.
 
-    No setting can silence the first lines of a JVM. The argument for this is PySpark's own developer hook.
+    No setting silences the first lines of a JVM; PySpark offers this argument to developers for the purpose.
     """
     from pyspark import SparkContext
     from pyspark.java_gateway import launch_gateway
@@ -66,9 +66,10 @@ def from_arrow_schema(schema: pa.Schema) -> T.StructType:
 
 
 def arrow_fields(schema: T.StructType, *, large: bool) -> pa.Schema:
-    """The schema that PySpark expects of Arrow results: `pyspark.sql.pandas.types.to_arrow_type`.
+    """The schema that PySpark compares Arrow results with: `pyspark.sql.pandas.types.to_arrow_type`.
 
-    Unlike `to_arrow_schema` it may ask for large strings and binaries, as the session's settings do.
+    The public API does this only inside its own operators. `large` is the session's setting for large strings and
+    binaries.
     """
     from pyspark.sql.pandas.types import to_arrow_type
 
