@@ -108,7 +108,7 @@ def tasks() -> None:
             df = _records(spark, rows, keys, exponent)
             if not found:
                 noop(unskew.groupBy(df, "user").applyInPandas(score, df.schema))  # warm-up
-            histogram = unskew.measure(df, "user")
+            histogram = unskew.measure(df, "user", sample=None)
             for slots in SLOTS:
                 grouped = unskew.groupBy(df, "user", slots=slots)
                 if grouped.plan is None:
@@ -140,7 +140,7 @@ def _simulated(spark: SparkSession) -> dict[str, Any]:
     found = {}
     stock = contenders(spark, df, ["user"], score, df.schema, 200)["AQE off"]
     plain = np.array(tasks_of(spark, "simulated-stock", stock, 200))
-    histogram = unskew.measure(df, "user")
+    histogram = unskew.measure(df, "user", sample=None)
     for cores in CORES:
         plan = unskew.plan(histogram, 200, "keel", cores=cores)
         grouped = unskew.groupBy(df, "user", plan=plan)
@@ -218,9 +218,9 @@ def _compare(
 ) -> None:
     found, worst = {}, 0.0
     for name, (df, key) in cases.items():
-        histogram = unskew.measure(df, key)
+        histogram = unskew.measure(df, key, sample=None)
         for slots in SLOTS:
-            diagnosis = unskew.diagnose(df, key, slots=slots)
+            diagnosis = unskew.diagnose(df, key, slots=slots, sample=None)
             runs = contenders(spark, df, key, function, schema, slots)
             times = in_turns(runs, repeat=repeat, warm_up=0 if found else 1)
             rivals = min(t for n, t in times.items() if n != "unskew")

@@ -41,7 +41,7 @@ def routing() -> None:
     """Slot column + shuffle by slot against repartition(N, key)."""
     spark = session("local[2]")
     df = stored(spark)
-    histogram = unskew.measure(df, "user")
+    histogram = unskew.measure(df, "user", sample=None)
     key_hash = key_columns(df, "user").hash()
     runs = {"repartition(N, key)": lambda: noop(df.repartition(SLOTS, "user"))}
     for rows in (2 * SLOTS, 1000):
@@ -65,7 +65,7 @@ def measure() -> None:
     sorted_job = df.repartition(SLOTS, "user").sortWithinPartitions("user", "time")
     runs = {
         "repartition(N, key)": lambda: noop(df.repartition(SLOTS, "user")),
-        "measure": lambda: unskew.measure(df, "user"),
+        "measure": lambda: unskew.measure(df, "user", sample=None),
         "measure, auto": lambda: unskew.measure(df, "user", sample="auto"),
         "shuffle and sort": lambda: noop(sorted_job),
     }

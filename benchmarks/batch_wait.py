@@ -65,7 +65,7 @@ def _compare(spark: SparkSession, df: DataFrame, partitions: int) -> dict[str, A
         repeat=1,
         warm_up=0,
     )
-    heaviest = unskew.measure(df, "site").heaviest_share
+    heaviest = unskew.measure(df, "site", sample=None).heaviest_share
     possible = RECORDS * WAIT * max(heaviest, 1 / CORES)
     return {
         **times,

@@ -31,7 +31,7 @@ from unskew.core.chains.tables import expected_locality, hashed_chain
 from unskew.core.histogram import Histogram
 from unskew.core.plan import Plan
 from unskew.core.routing import RoutingTable
-from unskew.spark.chain import Hops
+from unskew.spark.groupby import Grouped, PlannedChain
 from unskew.spark.shuffle_metrics import ShuffleMetrics
 
 RATE = "100mbit"
@@ -141,7 +141,8 @@ def _point(spark: SparkSession, setting: Setting, turns: int) -> dict[str, Any]:
 def _run(df: DataFrame, tables: tuple[RoutingTable, ...], padding: int) -> list[int]:
     """Attach padding to the records of each first key, count those of each second key."""
     plans = tuple(Plan(table, Histogram.empty(pa.int64(), buckets=BUCKETS)) for table in tables)
-    padded = Hops(df, (("a",), ("b",)), plans).applyInArrow(_pads(padding), "a long, b long, body binary")
+    chain: PlannedChain[Grouped] = PlannedChain(df, (("a",), ("b",)), plans)
+    padded = chain.applyInArrow(_pads(padding), "a long, b long, body binary")
     rows = padded.applyInArrow(_counts(), "b long, n long").collect()
     return [n for _, n in sorted((row["b"], row["n"]) for row in rows)]
 

@@ -3,8 +3,8 @@
     -    pages.groupBy("site").applyInPandas(fetch, FETCHED)
     +    unskew.groupBy(pages, "site", plan=plan).applyInPandas(fetch, FETCHED)
 
-A round is counted while it runs (`unskew.watch`), without a job of its own, and the plan for the next one moves as few
-sites as it can. The first round has no plan yet: `groupBy` then measures before it starts.
+A round is counted while it runs (`unskew.observe`), without a job of its own, and the plan for the next one moves as
+few sites as it can. The first round has no plan yet: `groupBy` then measures before it starts.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ def main(spark: SparkSession) -> None:
     plan: unskew.Plan | None = None
     for number in range(3):
         pages = found_in(spark, number)
-        watched = unskew.watch(pages, "site")
-        fetched = agree(plain(pages), ours(watched.df, plan))
-        plan = unskew.plan(watched.histogram, slots=SLOTS, planner="keel", previous=plan)
+        observed = unskew.observe(pages, "site")
+        fetched = agree(plain(pages), ours(observed.df, plan))
+        plan = unskew.plan(observed.histogram, slots=SLOTS, planner="keel", previous=plan)
         moved = (
             "" if plan.migration is None else f", {plan.migration.state_share:.0%} of the sites' load moves"
         )

@@ -15,10 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unskew import sketches
+from unskew.core.chains.pairs import PairHistogram
 from unskew.core.chains.plan import ChainPlan
+from unskew.core.diagnosis import Diagnosis
 from unskew.core.histogram import Histogram
 from unskew.core.history import History
 from unskew.core.load import load as _load
+from unskew.core.loads import Migration
 from unskew.core.migration.budget import Budget
 from unskew.core.migration.policy import Costs, Decision, Policy
 from unskew.core.migration.scaling import LoadRange, Utilisation
@@ -34,11 +37,14 @@ if TYPE_CHECKING:
     from unskew.report.diagnosis_page import write_report
     from unskew.spark.chain import plan_chain
     from unskew.spark.diagnose import diagnose
+    from unskew.spark.groupby import ChainedGroups, Cogrouped, Grouped, PlannedChain
     from unskew.spark.groupby import group_by as groupBy
-    from unskew.spark.join import join, window
-    from unskew.spark.measure import measure
-    from unskew.spark.observe import watch
-    from unskew.spark.shuffle_metrics import ShuffleMetrics
+    from unskew.spark.join import join
+    from unskew.spark.keys import Key, KeyColumns
+    from unskew.spark.measure import Sample, measure
+    from unskew.spark.observe import Observed, observe
+    from unskew.spark.shuffle_metrics import ShuffleMetrics, ShuffleRead
+    from unskew.spark.window import window
     from unskew.streaming.api.state import journal, state
     from unskew.streaming.api.stream import StatefulStream, Stream, stream
     from unskew.streaming.driver.query import LiveQuery
@@ -50,17 +56,29 @@ __all__ = [
     "Aggregate",
     "Budget",
     "ChainPlan",
+    "ChainedGroups",
+    "Cogrouped",
     "Costs",
     "Decision",
+    "Diagnosis",
+    "Grouped",
     "Histogram",
     "History",
+    "Key",
+    "KeyColumns",
     "LiveQuery",
     "LoadRange",
+    "Migration",
+    "Observed",
+    "PairHistogram",
     "Placement",
     "Plan",
+    "PlannedChain",
     "Policy",
     "RoutingTable",
+    "Sample",
     "ShuffleMetrics",
+    "ShuffleRead",
     "StatefulStream",
     "Stream",
     "Utilisation",
@@ -70,26 +88,35 @@ __all__ = [
     "journal",
     "load",
     "measure",
+    "observe",
     "plan",
     "plan_chain",
     "planners",
     "sketches",
     "state",
     "stream",
-    "watch",
     "window",
     "write_report",
 ]
 
 _LATER = {
     "groupBy": ("unskew.spark.groupby", "group_by"),
+    "Grouped": ("unskew.spark.groupby", "Grouped"),
+    "Cogrouped": ("unskew.spark.groupby", "Cogrouped"),
+    "ChainedGroups": ("unskew.spark.groupby", "ChainedGroups"),
+    "PlannedChain": ("unskew.spark.groupby", "PlannedChain"),
     "join": ("unskew.spark.join", "join"),
+    "Key": ("unskew.spark.keys", "Key"),
+    "KeyColumns": ("unskew.spark.keys", "KeyColumns"),
     "measure": ("unskew.spark.measure", "measure"),
+    "Sample": ("unskew.spark.measure", "Sample"),
     "plan_chain": ("unskew.spark.chain", "plan_chain"),
     "ShuffleMetrics": ("unskew.spark.shuffle_metrics", "ShuffleMetrics"),
+    "ShuffleRead": ("unskew.spark.shuffle_metrics", "ShuffleRead"),
     "diagnose": ("unskew.spark.diagnose", "diagnose"),
-    "watch": ("unskew.spark.observe", "watch"),
-    "window": ("unskew.spark.join", "window"),
+    "observe": ("unskew.spark.observe", "observe"),
+    "Observed": ("unskew.spark.observe", "Observed"),
+    "window": ("unskew.spark.window", "window"),
     "write_report": ("unskew.report.diagnosis_page", "write_report"),
     "stream": ("unskew.streaming.api.stream", "stream"),
     "state": ("unskew.streaming.api.state", "state"),
@@ -111,6 +138,10 @@ def __getattr__(name: str) -> Any:
         if error.name is None or error.name.split(".")[0] not in ("pyspark", "pandas"):
             raise
         raise ModuleNotFoundError(f"unskew.{name} needs PySpark: pip install 'unskew[spark]'") from error
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])
 
 
 def plan(

@@ -259,5 +259,8 @@ class TestSaving:
 
 def test_one_line_says_what_a_table_has() -> None:
     table = RoutingTable.build(3, [0, 1, 2], ["a", "b"], [[1, 2], 0], version=7)
-    assert repr(table) == "RoutingTable(3 slots, 3 buckets, 2 heavy keys, version 7, split)"
-    assert repr(RoutingTable.hashed(4, 64)) == "RoutingTable(4 slots, 64 buckets, 0 heavy keys, version 0)"
+    assert repr(table) == "RoutingTable(version 7, 3 slots, 3 buckets, 2 heavy keys, 1 of them split, string)"
+    assert (
+        repr(RoutingTable.hashed(4, 64))
+        == "RoutingTable(version 0, 4 slots, 64 buckets, 0 heavy keys, string)"
+    )

@@ -1,7 +1,7 @@
 """A job for a cluster: measure, groupBy and join against plain Spark's, and which processes did the work.
 
-`python -m tests.spark.cluster_job SETTING=VALUE …` prints what it found as JSON; `test_local_cluster` runs it, and the
-campaign of faults on several hosts.
+`python -m tests.spark.cluster_job SETTING=VALUE …` prints its findings as JSON. `test_local_cluster` runs it, and so
+does the campaign of faults on several hosts.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def main() -> None:
         .config("spark.sql.shuffle.partitions", "4")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
-        # a task on the executor that starts first would otherwise do all the work
+        # Otherwise the executor that starts first would do all the work.
         .config("spark.scheduler.maxRegisteredResourcesWaitingTime", "120s")
         .config("spark.scheduler.minRegisteredResourcesRatio", "1.0")
     )
@@ -49,7 +49,7 @@ def findings(events: DataFrame, users: DataFrame) -> dict[str, Any]:
         worker = {"worker": [os.getpid()], "executor": [os.getppid()]}
         return pd.DataFrame({"user": rows["user"][:1], "n": [len(rows)], "last": [rows["v"].max()], **worker})
 
-    measured = unskew.measure(events, "user", buckets=256)
+    measured = unskew.measure(events, "user", buckets=256, sample=None)
     plan = unskew.plan(measured, slots=SLOTS, planner="keel")
     counts = dict(events.groupBy("user").count().collect())
     schema = "user string, n long, last long, worker long, executor long"

@@ -1,4 +1,4 @@
-"""Small jobs whose event logs are known: a skewed group, an even one, a join that Spark splits, a task that fails once.
+"""Small jobs with known event logs: a skewed group, an even group, a join that Spark splits, a task that fails once.
 
 Usage: python -m tests.spark.event_log_job FOLDER, which then holds `plain`, `zstd` and `rolling`, a log in each.
 """
@@ -22,7 +22,7 @@ FLAVOURS: Mapping[str, Mapping[str, str]] = {
     "rolling": {"spark.eventLog.rolling.enabled": "true", "spark.eventLog.compress": "true"},
 }
 
-# the logs are of tasks that differ: neither too few records for several tasks nor equal parts of a join
+# The tasks of the logs must differ: no merging of small partitions, and a join whose parts are not equal.
 ADAPTIVE = {
     "coalescePartitions.enabled": "false",
     "advisoryPartitionSizeInBytes": "10k",
@@ -44,7 +44,7 @@ def main(folder: Path) -> None:
 
 
 def uneven(session: SparkSession) -> None:
-    """First the task that fails: after it the Python workers have started."""
+    """First the task that fails: by its end the Python workers have started."""
     write(session.range(40, numPartitions=4).mapInPandas(fail_once, "id long"))
     write(skewed(session, 2000).groupBy("user").applyInPandas(wait, "user long, v long"))
     write(skewed(session, 40_000).repartition(4).join(session.range(1000).toDF("user"), "user"))
@@ -80,13 +80,13 @@ def write(df: DataFrame) -> None:
 
 
 def wait(rows: pd.DataFrame) -> pd.DataFrame:
-    """Two milliseconds a row."""
+    """Two milliseconds per row."""
     time.sleep(0.002 * len(rows))
     return rows.head(1)
 
 
 def fail_once(batches: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
-    """The first attempt of the second task fails, and the third task is slow although it reads what the others read."""
+    """The first attempt of the second task fails, and the third is slow although it reads as much as the others."""
     task = TaskContext.get()
     assert task is not None
     if task.partitionId() == 1 and task.attemptNumber() == 0:

@@ -1,4 +1,4 @@
-"""Rows for the Spark tests, and what the tests look at: results, schemas, physical plans."""
+"""Rows for the Spark tests, and what the tests compare: results, schemas, physical plans."""
 
 from __future__ import annotations
 
@@ -60,11 +60,11 @@ KEYS: dict[str, list[str]] = {
 """Every kind of key: one column of each type, and several columns."""
 
 FEW_KEYS = ["string", "double", "decimal38", "timestamp", "struct", "composite"]
-"""The kinds that differ in how Spark compares them, for tests that would take long over all."""
+"""The kinds that differ in how Spark compares them, for tests that would take too long over all kinds."""
 
 
 def keyed(rows: int, seed: int) -> pa.Table:
-    """Random rows with a column of each key type, few values each, the first ones hot; `v` numbers the rows."""
+    """Random rows with a column of each key type, with few values, the first of them hot; `v` numbers the rows."""
     draw = np.random.default_rng(seed)
     columns: dict[str, Any] = {"v": np.arange(rows), "w": draw.integers(1, 9, rows).astype(float)}
     for name, pool in POOLS.items():
@@ -75,7 +75,7 @@ def keyed(rows: int, seed: int) -> pa.Table:
 
 @dataclass(frozen=True)
 class Frames:
-    """Two Arrow tables, the same as DataFrames, and a plan for each kind of key that does not just hash."""
+    """Two Arrow tables, the same rows as DataFrames, and for each kind of key a plan that differs from hashing."""
 
     spark: SparkSession
     left_rows: pa.Table
@@ -90,17 +90,20 @@ class Frames:
         return self._frame(self.right_rows)
 
     def _frame(self, rows: pa.Table) -> DataFrame:
-        times = F.col("timestamp_ntz").cast("timestamp_ntz")  # Spark takes any Arrow time for a timestamp
+        # Spark reads every Arrow timestamp as one with a time zone.
+        times = F.col("timestamp_ntz").cast("timestamp_ntz")
         return self.spark.createDataFrame(rows).withColumn("timestamp_ntz", times)
 
     @cached_property
     def measured(self) -> dict[str, unskew.Histogram]:
-        """The left side measured by each kind of key, by Spark."""
-        return {kind: unskew.measure(self.left, names, buckets=64) for kind, names in KEYS.items()}
+        """The left side counted by each kind of key, by Spark."""
+        return {
+            kind: unskew.measure(self.left, names, buckets=64, sample=None) for kind, names in KEYS.items()
+        }
 
     @cached_property
     def plans(self) -> dict[str, unskew.Plan]:
-        """Made without Spark, from the rows: three slots, every value of the key with a row of its own."""
+        """Planned without Spark, from the rows: three slots, every value of the key with a table row of its own."""
         return {kind: self._plan(names) for kind, names in KEYS.items()}
 
     def _plan(self, names: list[str]) -> unskew.Plan:
@@ -115,7 +118,7 @@ def key_array(rows: pa.Table, names: list[str]) -> pa.Array:
 
 
 def rows_of(df: DataFrame) -> list[str]:
-    """The rows as text, in an order of their own: NaN equals NaN, -0.0 differs from 0.0, null from all."""
+    """The rows as sorted text: NaN equals NaN, -0.0 differs from 0.0, null from everything."""
     return sorted(repr(list(row.values())) for row in _rows(df.toArrow()))
 
 
@@ -126,9 +129,9 @@ def _rows(table: pa.Table) -> list[dict[int, Any]]:
 def assert_same(ours: DataFrame, plain: DataFrame) -> None:
     """The same rows, and the same columns in the same order with the same types."""
     assert ours.schema == plain.schema
-    found, expected = rows_of(ours), rows_of(plain)
+    expected = rows_of(plain)
     assert expected, "the comparison has no rows"
-    assert found == expected
+    assert rows_of(ours) == expected
 
 
 def physical_plan(df: DataFrame) -> str:
@@ -142,16 +145,16 @@ def physical_plan(df: DataFrame) -> str:
 def exchanges(df: DataFrame) -> list[str]:
     """The kinds of the shuffles (and broadcasts) in the physical plan, such as hashpartitioning.
 
-    Of a plan that was executed by this very DataFrame, which only classic Spark remembers, AQE's final form counts.
+    If this very DataFrame was executed, which only classic Spark remembers, these are the shuffles of AQE's final plan.
     """
     text = physical_plan(df).partition("== Initial Plan ==")[0]
-    found = re.findall(r"^[\s:+|-]*(?:\*\(\d+\) )?(\w*Exchange)\b ?(\w*)", text, re.MULTILINE)
-    return [kind if exchange == "Exchange" else exchange for exchange, kind in found]
+    nodes = re.findall(r"^[\s:+|-]*(?:\*\(\d+\) )?(\w*Exchange)\b ?(\w*)", text, re.MULTILINE)
+    return [kind if exchange == "Exchange" else exchange for exchange, kind in nodes]
 
 
 @contextlib.contextmanager
 def setting(spark: SparkSession, **values: str) -> Iterator[None]:
-    """Spark SQL settings for a while; underscores in a name stand for dots."""
+    """Spark SQL settings within the block; underscores in a name stand for dots."""
     names = {f"spark.sql.{name.replace('_', '.')}": value for name, value in values.items()}
     before = {name: spark.conf.get(name, None) for name in names}
     for name, value in names.items():

@@ -94,9 +94,9 @@ def computed(spark: SparkSession) -> dict[str, Any]:
         )
         for n, (group, (types, _)) in enumerate(zip(names, CASES, strict=True))
     ]
-    found = spark.createDataFrame(rows, schema).select("row", *hashed).orderBy("row").collect()
+    computed_rows = spark.createDataFrame(rows, schema).select("row", *hashed).orderBy("row").collect()
     for n, column in enumerate(columns):
-        column["xxhash64"] = [row[f"hash{n}"] for row in found[: len(column["values"])]]
+        column["xxhash64"] = [row[f"hash{n}"] for row in computed_rows[: len(column["values"])]]
     return {"spark": pyspark.__version__, "columns": columns}
 
 
@@ -107,7 +107,7 @@ def _typed(text: Column, spark_type: str) -> Column:
 
 
 def dumped(content: dict[str, Any]) -> str:
-    """The text of the golden file, one line a column."""
+    """The text of the golden file, one line per column."""
     lines = ",\n".join(json.dumps(column) for column in content["columns"])
     return f'{{"spark": "{content["spark"]}", "columns": [\n{lines}\n]}}\n'
 

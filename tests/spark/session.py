@@ -15,9 +15,9 @@ ROOT = Path(__file__).parents[2]
 def make_session() -> SparkSession:
     """A local Spark of two cores whose workers run this Python."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    # workers import the examples, also those of a Connect server, which does not know where the tests run
-    known = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(filter(None, [str(ROOT), *known])))
+    # Workers import the examples, also the workers of a Connect server, which does not know where the tests run.
+    paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(filter(None, [str(ROOT), *paths])))
     remote = bool(os.environ.get("UNSKEW_TEST_REMOTE"))
     builder = SparkSession.builder
     builder = builder.remote("local[2]") if remote else builder.master("local[2]")

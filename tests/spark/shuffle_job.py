@@ -1,7 +1,7 @@
-"""A job that shuffles bytes and says where they came from and who read them.
+"""A job that shuffles bytes and prints where they came from and which host read them.
 
-`python -m tests.spark.shuffle_job [SETTING=VALUE …]` answers with a line of JSON at once. Told a folder on its standard
-input, it shuffles once more, with slow readers that touch `reading` in that folder, and answers again.
+`python -m tests.spark.shuffle_job [SETTING=VALUE …]` prints a line of JSON at once. For each folder named on its
+standard input it shuffles once more, with slow readers that touch `reading` in that folder, and prints another line.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ SLOW = 2.0
 def main() -> None:
     builder = (
         SparkSession.builder.config("spark.log.level", "ERROR")
-        .config("spark.shuffle.compress", "false")  # so that the bytes can be foretold
+        # so that the number of bytes is predictable
+        .config("spark.shuffle.compress", "false")
         .config("spark.ui.port", "0")
         .config("spark.ui.showConsoleProgress", "false")
     )
@@ -39,10 +40,10 @@ def main() -> None:
     metrics = ShuffleMetrics(spark)
     for _ in range(2):
         counts = counted(shuffled(spark), None)
-    answer({**counts, **read(metrics)})
+    report({**counts, **read(metrics)})
     for line in sys.stdin:
         metrics.mark()
-        answer({**counted(shuffled(spark), Path(line.strip())), **read(metrics)})
+        report({**counted(shuffled(spark), Path(line.strip())), **read(metrics)})
     spark.stop()
 
 
@@ -62,11 +63,11 @@ def counted(df: DataFrame, slowly: Path | None) -> dict[str, Any]:
         where = os.environ.get("SPARK_LOCAL_IP", "here")
         yield pa.RecordBatch.from_pylist([{"host": where, "rows": len(ids), "sum": sum(ids)}])
 
-    found = df.mapInArrow(count, "host string, rows long, sum long").collect()
-    rows = {
-        host: sum(row["rows"] for row in found if row["host"] == host) for host in {r["host"] for r in found}
-    }
-    return {"rows": rows, "sum": sum(row["sum"] for row in found)}
+    counts = df.mapInArrow(count, "host string, rows long, sum long").collect()
+    rows = dict.fromkeys((row["host"] for row in counts), 0)
+    for row in counts:
+        rows[row["host"]] += row["rows"]
+    return {"rows": rows, "sum": sum(row["sum"] for row in counts)}
 
 
 def read(metrics: ShuffleMetrics) -> dict[str, Any]:
@@ -76,8 +77,8 @@ def read(metrics: ShuffleMetrics) -> dict[str, Any]:
     return {"local": total.local, "remote": total.remote, "stages": len(stages)}
 
 
-def answer(what: dict[str, Any]) -> None:
-    print(json.dumps(what), flush=True)  # noqa: T201 this is how it answers
+def report(figures: dict[str, Any]) -> None:
+    print(json.dumps(figures), flush=True)  # noqa: T201 (the test reads it)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What the user's function sees, returns and gets wrong is the same as under plain Spark."""
+"""The user's function gets the same rows as under plain Spark, and its results and errors are the same, too."""
 
 from __future__ import annotations
 
@@ -24,15 +24,13 @@ from tests.spark.frames import (
     rows_of,
     setting,
 )
-from unskew.spark.apply import (
-    Settings,
-    in_arrow,
-)
+from unskew.spark.apply import in_arrow
+from unskew.spark.group_streams import ConversionSettings
 
-# Connect says so of the setting for columns by position
+# Connect warns about the setting for columns by position.
 pytestmark = pytest.mark.filterwarnings("ignore:The SQL config .* has been deprecated")
 
-SETTINGS = Settings("UTC", True, False, False, False, False)
+SETTINGS = ConversionSettings("UTC", True, False, False, False, False)
 PAIR = T.StructType([T.StructField("k", T.StringType()), T.StructField("x", T.LongType())])
 
 FLAT = """
@@ -56,34 +54,35 @@ NESTED = """
 def by_key(rows: DataFrame, key: str | list[str] = "k") -> tuple[Any, Any]:
     """The same groups twice: ours under a plan of three slots, and plain Spark's."""
     names = [key] if isinstance(key, str) else key
-    if key == "k":  # saves the measurement
+    # a plan for the usual key, which saves measuring it
+    if key == "k":
         histogram = unskew.Histogram.from_keys(pa.array([f"k{i}" for i in range(21)]), buckets=64)
         return unskew.groupBy(rows, "k", plan=unskew.plan(histogram, 3, "keel")), rows.groupBy("k")
     return unskew.groupBy(rows, *names, slots=3, planner="keel", buckets=64), rows.groupBy(*names)
 
 
 def describe() -> Callable[..., Any]:
-    """All that can be told of a frame, but the order of its rows."""
+    """Everything about a frame, except the order of its rows."""
 
-    def told(value: Any) -> str:
+    def text(value: Any) -> str:
         return f"{type(value).__name__} {getattr(value, 'dtype', '')} {value!r}"
 
-    def seen(key: tuple[Any, ...], rows: pd.DataFrame) -> pd.DataFrame:
-        head = f"{[told(part) for part in key]} {rows.index!r} {rows.columns!r} {rows.dtypes.to_dict()} {rows.attrs}"
-        cells = [[told(v) for v in rows.sort_values("id")[name]] for name in rows]
+    def description(key: tuple[Any, ...], rows: pd.DataFrame) -> pd.DataFrame:
+        head = f"{[text(part) for part in key]} {rows.index!r} {rows.columns!r} {rows.dtypes.to_dict()} {rows.attrs}"
+        cells = [[text(v) for v in rows.sort_values("id")[name]] for name in rows]
         return pd.DataFrame({"head": [head], "cells": [str(cells)]})
 
-    return seen
+    return description
 
 
 def describe_arrow() -> Callable[..., Any]:
-    def seen(key: tuple[Any, ...], rows: pa.Table) -> pa.Table:
+    def description(key: tuple[Any, ...], rows: pa.Table) -> pa.Table:
         head = f"{[(type(part).__name__, part.type, part) for part in key]} {rows.schema.to_string()}"
         nullable = [(field.nullable, field.metadata) for field in rows.schema]
         cells = str(rows.sort_by("id").to_pylist())
         return pa.table({"head": [f"{head} {nullable}"], "cells": [cells]})
 
-    return seen
+    return description
 
 
 @pytest.mark.parametrize("columns", [FLAT, NESTED], ids=["flat", "nested"])
@@ -104,7 +103,7 @@ def test_a_function_sees_nullable_integers_where_they_are_asked_for(spark: Spark
 
 
 @pytest.mark.parametrize("key", ["l", "c", "d", "n", "e", "t", "u", "w", "o", ["b", "s", "h"]], ids=str)
-def test_a_function_is_told_the_same_key(spark: SparkSession, key: str | list[str]) -> None:
+def test_a_function_gets_the_same_key(spark: SparkSession, key: str | list[str]) -> None:
     with setting(spark, session_timeZone="Europe/Oslo", execution_arrow_maxRecordsPerBatch="16"):
         ours, plain = by_key(spark.range(0, 40, 1, 2).selectExpr(*split(FLAT)), key)
         schema = "head string, cells string"
@@ -123,7 +122,7 @@ def test_groups_of_every_kind_of_key(frames: Frames, kind: str) -> None:
 
 
 def _by_group(*results: Callable[[pd.DataFrame], Any]) -> Callable[..., Any]:
-    """A function that returns something else for each group in turn."""
+    """A function that returns another result for each group in turn."""
     return lambda rows: results[int(rows["k"].iloc[0][1:]) % len(results)](rows)
 
 
@@ -245,14 +244,14 @@ def test_rows_without_columns_are_an_error() -> None:
 
 
 @pytest.mark.parametrize("method", ["applyInPandas", "applyInArrow"])
-def test_one_shuffle_and_one_stream_a_partition(frames: Frames, method: str) -> None:
+def test_one_shuffle_and_one_stream_per_partition(frames: Frames, method: str) -> None:
     grouped = unskew.groupBy(frames.left.select("v", "string"), "string", plan=frames.plans["string"])
     result = getattr(grouped, method)(lambda rows: rows, "v long, string string")
     assert exchanges(result) == ["shufflepartitionidpassthrough"]
     assert "MapInArrow" in physical_plan(result)
 
 
-def test_a_function_on_parts_of_a_group_is_left_to_spark(frames: Frames) -> None:
+def test_a_function_on_batches_of_a_group_is_left_to_spark(frames: Frames) -> None:
     def same(parts: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
         yield from parts
 
@@ -274,7 +273,7 @@ def split(columns: str) -> list[str]:
 
 
 def outcome(result: DataFrame) -> list[str]:
-    """The rows, or what the error says."""
+    """The rows, or the text of the error."""
     try:
         return [str(result.schema), *rows_of(result)]
     except PythonException as error:

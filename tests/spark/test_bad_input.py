@@ -40,20 +40,12 @@ def window(df: DataFrame, *key: Any, **options: Any) -> DataFrame:
     return rows.withColumn("n", F.count(F.lit(1)).over(over))
 
 
-def measure(df: DataFrame, *key: Any, **options: Any) -> Any:
-    return unskew.measure(df, key, **options)
-
-
-def diagnose(df: DataFrame, *key: Any, **options: Any) -> Any:
-    return unskew.diagnose(df, key, **options)
-
-
 OPERATORS: list[Call] = [apply, collect, join, cogroup, window]
-EVERYTHING: list[Call] = [*OPERATORS, measure, unskew.watch, diagnose]
+EVERYTHING: list[Call] = [*OPERATORS, unskew.measure, unskew.observe, unskew.diagnose]
 
 
 def test_these_rows_cannot_be_read(doomed: DataFrame) -> None:
-    """Guards the other tests here: a job over them does fail."""
+    """Guards the tests below: a job over these rows does fail."""
     with pytest.raises(PySparkException, match="a job ran"):
         doomed.count()
     with pytest.raises(PySparkException, match="a job ran"):
@@ -61,7 +53,7 @@ def test_these_rows_cannot_be_read(doomed: DataFrame) -> None:
 
 
 @pytest.mark.parametrize("call", EVERYTHING)
-def test_keys_that_are_none(doomed: DataFrame, call: Call) -> None:
+def test_what_cannot_be_a_key(doomed: DataFrame, call: Call) -> None:
     df = doomed.withColumns(
         {"m": F.create_map("v", "w"), "a": F.array("v"), "s": F.struct(F.array("v").alias("x"))}
     )
@@ -82,10 +74,23 @@ def test_keys_that_are_none(doomed: DataFrame, call: Call) -> None:
         call(doomed.select("v", F.col("w").alias("twin"), F.col("v").alias("TWIN")), "twin")
 
 
-@pytest.mark.parametrize("call", [apply, collect, window, measure, unskew.watch, diagnose])
+@pytest.mark.parametrize("call", EVERYTHING)
 def test_no_key_at_all(doomed: DataFrame, call: Call) -> None:
     with pytest.raises(ValueError, match="name at least one key column"):
-        call(doomed)
+        call(doomed, [])
+
+
+@pytest.mark.parametrize("call", [apply, unskew.groupBy, unskew.window, unskew.measure, unskew.observe])
+def test_a_list_and_more_names_is_not_a_key(doomed: DataFrame, call: Call) -> None:
+    with pytest.raises(ValueError, match=r"give the column by name, not as \['string'\]"):
+        call(doomed, ["string"], "int")
+
+
+@pytest.mark.parametrize("call", [unskew.groupBy, unskew.observe])
+def test_a_key_is_one_name_several_or_a_list(doomed: DataFrame, call: Call) -> None:
+    assert call(doomed, "string").keys == call(doomed, ["string"]).keys == call(doomed, key="string").keys
+    names = ("string", "int")
+    assert call(doomed, *names).keys == call(doomed, list(names)).keys == call(doomed, names).keys
 
 
 def test_names_that_differ_in_case_only(frames: Frames) -> None:
@@ -96,7 +101,7 @@ def test_names_that_differ_in_case_only(frames: Frames) -> None:
             unskew.measure(frames.left, "STRING")
 
 
-def test_a_string_that_is_equal_to_others(doomed: DataFrame) -> None:
+def test_strings_that_a_collation_makes_equal(doomed: DataFrame) -> None:
     df = doomed.select("v", F.expr("collate(string, 'UTF8_LCASE')").alias("k"))
     with pytest.raises(ValueError, match="key column 'k' has the collation UTF8_LCASE"):
         apply(df, "k")
@@ -105,7 +110,7 @@ def test_a_string_that_is_equal_to_others(doomed: DataFrame) -> None:
 @pytest.mark.parametrize("call", OPERATORS)
 def test_options_that_make_no_sense(doomed: DataFrame, frames: Frames, call: Call) -> None:
     plan = frames.plans["string"]
-    options: list[tuple[dict[str, Any], str]] = [
+    cases: list[tuple[dict[str, Any], str]] = [
         ({"slots": 0}, "at least one slot, not 0"),
         ({"slots": -2}, "at least one slot, not -2"),
         ({"slots": 2.5}, "slots is a whole number, not 2.5"),
@@ -124,44 +129,44 @@ def test_options_that_make_no_sense(doomed: DataFrame, frames: Frames, call: Cal
         ({"weight": "wt"}, "there is no column 'wt'"),
         ({"weight": "w", "plan": frames.plans["int"]}, "the plan is for int32 keys"),
     ]
-    for given, message in options:
+    for options, message in cases:
         with pytest.raises(ValueError, match=message):
-            call(doomed, "string", **given)
+            call(doomed, "string", **options)
 
 
 def test_measurements_that_make_no_sense(doomed: DataFrame) -> None:
-    for given, message in [
+    for options, message in [
         ({"buckets": 0}, "buckets is at least 1, not 0"),
         ({"tracked": -1}, "tracked is the number of keys"),
         ({"sample": True}, "sample is a share"),
         ({"weight": "date"}, "weight column 'date' is not a number but date"),
     ]:
         with pytest.raises(ValueError, match=message):
-            unskew.measure(doomed, "string", **given)
-    for given, message in [
+            unskew.measure(doomed, "string", **options)
+    for options, message in [
         ({"slots": 0}, "at least one slot, not 0"),
         ({"slots": 9, "buckets": 8}, "9 slots but only 8 buckets"),
         ({"cores": 0}, "cores is at least 1, not 0"),
         ({"weight": "date"}, "weight column 'date'"),
     ]:
         with pytest.raises(ValueError, match=message):
-            unskew.diagnose(doomed, "string", **given)
+            unskew.diagnose(doomed, "string", **options)
 
 
 def test_joins_that_make_no_sense(doomed: DataFrame) -> None:
-    other = doomed.select(F.col("int").alias("string"), "long", "w")
+    right = doomed.select(F.col("int").alias("string"), "long", "w")
     with pytest.raises(ValueError, match="there is no join type 'outher': use one of anti, cross, full"):
-        unskew.join(doomed, other, "long", "outher")
+        unskew.join(doomed, right, "long", "outher")
     with pytest.raises(ValueError, match="there is no join type None"):
-        unskew.join(doomed, other, "long", None)  # type: ignore[arg-type]
+        unskew.join(doomed, right, "long", None)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="a cross join has no key"):
-        unskew.join(doomed, other, "long", "cross")
+        unskew.join(doomed, right, "long", "cross")
     with pytest.raises(ValueError, match="the key is string on the left and int32 on the right: cast one"):
-        unskew.join(doomed, other, "string")
+        unskew.join(doomed, right, "string")
     with pytest.raises(ValueError, match="there is no column 'date'"):
-        unskew.join(doomed, other, "date")
+        unskew.join(doomed, right, "date")
     with pytest.raises(ValueError, match="there is no column 'w'"):
-        unskew.join(doomed, other.drop("w"), "long", weight="w")
+        unskew.join(doomed, right.drop("w"), "long", weight="w")
 
 
 def test_cogroups_that_make_no_sense(doomed: DataFrame) -> None:

@@ -1,4 +1,4 @@
-"""Operators in a row: `groupBy(…).thenBy(…)` against plain Spark's two groupings."""
+"""Chained operators: `groupBy(…).thenBy(…)` against two groupings by plain Spark."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def sums() -> Callable[[pd.DataFrame], pd.DataFrame]:
 
 
 def posts(rows: int = 4000, together: float = 0.9, seed: int = 0) -> pa.Table:
-    """Posts of 40 regions with 80 tags; a region has two of its own, which most of its posts carry."""
+    """Posts of 40 regions with 80 tags; a region has two tags of its own, which most of its posts have."""
     random = np.random.default_rng(seed)
     region = random.zipf(1.3, rows) % 40
     own = 2 * region + random.integers(0, 2, rows)
@@ -106,8 +106,8 @@ def test_correlated_keys_share_a_slot(df: DataFrame) -> None:
     assert plan.hash_locality < 0.4
     assert max(np.array(plan.imbalance) / np.array(plan.bound)) < 1.06
     rows = posts()
-    counted = PairHistogram.from_pairs(rows["region"].combine_chunks(), rows["tag"].combine_chunks())
-    assert local_shares(plan.tables, [counted]) == pytest.approx(plan.hops)
+    all_pairs = PairHistogram.from_pairs(rows["region"].combine_chunks(), rows["tag"].combine_chunks())
+    assert local_shares(plan.tables, [all_pairs]) == pytest.approx(plan.hops)
 
 
 def test_rows_of_both_operators_run_where_the_plan_says(df: DataFrame) -> None:
@@ -129,7 +129,7 @@ def test_rows_of_both_operators_run_where_the_plan_says(df: DataFrame) -> None:
     assert stayed == pytest.approx(plan.locality)
 
 
-def test_machines_of_several_slots_are_dealt_out_in_turns(df: DataFrame) -> None:
+def test_slots_are_assigned_to_machines_in_turn(df: DataFrame) -> None:
     plan = unskew.plan_chain(df, ["region", "tag"], slots=6, servers=3)
     assert [of.tolist() for of in plan.server_of_slot] == [[0, 1, 2, 0, 1, 2]] * 2
     assert plan.locality > unskew.plan_chain(df, ["region", "tag"], slots=6).locality
@@ -144,7 +144,7 @@ def test_a_sample_is_enough(spark: SparkSession) -> None:
     assert local_shares(part.tables, whole.pairs)[0] > 0.95 * whole.locality
 
 
-def test_one_chance_pair_of_many_promises_no_locality(spark: SparkSession) -> None:
+def test_pairs_that_occur_once_promise_no_locality(spark: SparkSession) -> None:
     unique = spark.range(0, 400, 1, 2).select(F.col("id").alias("a"), F.col("id").alias("b"))
     plan = unskew.plan_chain(unique, ["a", "b"], slots=4, pairs=1)
     assert plan.expected == pytest.approx(1 / 4, abs=0.01)
@@ -160,7 +160,7 @@ def test_a_saved_plan_serves_another_run(df: DataFrame, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("ask", "says"),
+    ("call", "message"),
     [
         (lambda df: unskew.groupBy(df, "region").thenBy("tags"), "did you mean 'tag'"),
         (lambda df: unskew.groupBy(df, "region").thenBy("rank"), "unskew.plan_chain"),
@@ -171,12 +171,12 @@ def test_a_saved_plan_serves_another_run(df: DataFrame, tmp_path: Path) -> None:
         (lambda df: unskew.plan_chain(df, ["region", "tag"], slots=4, servers=3), "divides the 4 slots"),
     ],
 )
-def test_what_does_not_fit_is_refused_before_a_job(
-    df: DataFrame, ask: Callable[[DataFrame], Any], says: str
+def test_a_chain_that_does_not_fit_is_refused_before_a_job(
+    df: DataFrame, call: Callable[[DataFrame], Any], message: str
 ) -> None:
     doomed = df.where(F.when(F.col("v") >= 0, F.raise_error(F.lit("a job ran"))).isNull())
-    with pytest.raises(ValueError, match=says):
-        ask(doomed)
+    with pytest.raises(ValueError, match=message):
+        call(doomed)
 
 
 def test_a_plan_for_other_keys_is_refused(df: DataFrame) -> None:

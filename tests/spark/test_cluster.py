@@ -46,11 +46,11 @@ def driver(cluster: Cluster, folder: Path) -> Iterator[tuple[IO[str], IO[str]]]:
             job.kill()
 
 
-def answered(output: IO[str], folder: Path) -> dict[str, Any]:
+def reported(output: IO[str], folder: Path) -> dict[str, Any]:
     line = output.readline()
     assert line, (folder / "log").read_text()[-3000:]
-    found: dict[str, Any] = json.loads(line)
-    return found
+    figures: dict[str, Any] = json.loads(line)
+    return figures
 
 
 def test_a_shuffle_crosses_the_links_and_survives_a_killed_worker(tmp_path: Path) -> None:
@@ -60,20 +60,20 @@ def test_a_shuffle_crosses_the_links_and_survives_a_killed_worker(tmp_path: Path
         network = cluster.network
         first, second = network.address(1), network.address(2)
         assert cluster.registered() == {first: "ALIVE", second: "ALIVE"}
-        with driver(cluster, tmp_path) as (told, output):
-            whole = answered(output, tmp_path)
+        with driver(cluster, tmp_path) as (job_input, output):
+            whole = reported(output, tmp_path)
             assert whole["rows"].keys() == {first, second}
             assert whole["sum"] == sum(range(ROWS))
-            # two shuffles, half of each between the hosts, unless Spark found a way to read more locally
+            # Two shuffles, half of each between the hosts, unless Spark manages to read more locally.
             assert 2 * ROWS * WIDTH < whole["local"] + whole["remote"] < 2.2 * ROWS * WIDTH
             assert 0.1 < whole["remote"] / (whole["local"] + whole["remote"]) < 0.9
 
-            told.write(f"{tmp_path}\n")
-            told.flush()
+            job_input.write(f"{tmp_path}\n")
+            job_input.flush()
             while not (tmp_path / "reading").exists():
                 time.sleep(0.05)
             network.kill(1)
-            rest = answered(output, tmp_path)
+            rest = reported(output, tmp_path)
             assert rest["rows"] == {second: ROWS}
             assert rest["sum"] == sum(range(ROWS))
         running = network.processes(2)

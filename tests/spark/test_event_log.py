@@ -1,4 +1,4 @@
-"""Logs that Spark writes here and now are read: plain, compressed and rolled."""
+"""Logs that this Spark writes are read: plain, compressed and rolled."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("own_spark")
 
 @pytest.fixture(scope="module")
 def logs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The log of each flavour. Spark writes one only if told before it starts, so another process does it."""
+    """The log of each flavour, written by another process: logging must be configured before Spark starts."""
     folder = tmp_path_factory.mktemp("logs")
     root = Path(__file__).parents[2]
     job = subprocess.run(
@@ -56,10 +56,10 @@ def test_the_skew_is_in_the_records_that_tasks_read(logs: dict[str, Path]) -> No
     records = sorted(task.shuffle_records for task in stage.tasks)
     assert (len(records), sum(records)) == (8, 2000)
     assert records[-1] >= 1400  # seven of ten rows
-    assert max(stage.tasks, key=lambda task: task.shuffle_records).seconds > 2.8  # two milliseconds for each
+    assert max(stage.tasks, key=lambda task: task.shuffle_records).seconds > 2.8  # two milliseconds per row
 
 
-def test_a_join_that_spark_splits_is_told(logs: dict[str, Path]) -> None:
+def test_a_join_that_spark_splits_is_reported(logs: dict[str, Path]) -> None:
     shuffle = by_operator(logs["plain"])["SortMergeJoin"].shuffle
     assert shuffle is not None
     assert shuffle.split_by_spark
@@ -79,4 +79,4 @@ def test_a_log_cut_short_is_read_as_far_as_it_goes(logs: dict[str, Path], tmp_pa
     stages = list(log.stages())
     assert not log.finished
     assert 3 < len(stages) < len(whole)
-    assert stages[:3] == whole[:3]  # the last ones were cut while they ran
+    assert stages[:3] == whole[:3]  # the last ones were cut off while they ran

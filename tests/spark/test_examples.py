@@ -32,8 +32,8 @@ def test_an_example_agrees_with_plain_spark(
 
 
 def test_every_example_is_run_and_listed() -> None:
-    there = {file.stem for file in FOLDER.glob("*.py")} - {"__init__", "local", "refresh_story"}
-    assert there == set(NAMES)
+    files = {file.stem for file in FOLDER.glob("*.py")} - {"__init__", "local", "refresh_story"}
+    assert files == set(NAMES)
     listed = set(re.findall(r"\((\w+)\.py\)", (FOLDER / "README.md").read_text()))
     assert listed == set(NAMES)
 
@@ -41,7 +41,7 @@ def test_every_example_is_run_and_listed() -> None:
 def test_the_story_runs_from_its_first_cell_to_its_last(spark: SparkSession) -> None:
     notebook = json.loads(refresh_story.STORY.read_text("utf-8"))
     outputs = refresh_story.run(notebook)
-    assert [[one["output_type"] for one in cell] for cell in outputs] == [
-        [one["output_type"] for one in cell["outputs"]] for cell in refresh_story.code_cells(notebook)
+    assert [[output["output_type"] for output in cell] for cell in outputs] == [
+        [output["output_type"] for output in cell["outputs"]] for cell in refresh_story.code_cells(notebook)
     ]
     assert "the same rows: True" in json.dumps(outputs)

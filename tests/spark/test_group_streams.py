@@ -1,4 +1,4 @@
-"""Groups cut from the stream of a partition, and their results written to one: without Spark."""
+"""Groups cut from the stream of a partition, and their results written to a stream; needs no Spark."""
 
 from __future__ import annotations
 
@@ -18,17 +18,10 @@ from pyspark import cloudpickle
 from pyspark.sql import types as T
 
 from tests.spark.frames import POOLS, importless
-from unskew.spark.apply import (
-    Settings,
-    frames,
-    group_starts,
-    in_arrow,
-    in_bulk,
-    in_pandas,
-    whole_groups,
-)
+from unskew.spark.apply import in_arrow, in_bulk, in_pandas
+from unskew.spark.group_streams import ConversionSettings, frames, group_starts, whole_groups
 
-SETTINGS = Settings("UTC", True, False, False, False, False)
+SETTINGS = ConversionSettings("UTC", True, False, False, False, False)
 PAIR = T.StructType([T.StructField("k", T.StringType()), T.StructField("x", T.LongType())])
 
 _VALUES = st.sampled_from([None, 0, 1, 2])
@@ -87,20 +80,20 @@ def test_groups_are_whole_wherever_batches_are_cut(
 
 
 def test_only_the_batch_and_the_group_in_progress_are_held() -> None:
-    asked = 0
+    batches_read = 0
 
     def batches() -> Iterator[pa.RecordBatch]:
-        nonlocal asked
+        nonlocal batches_read
         for i in range(5):
-            asked += 1
+            batches_read += 1
             yield pa.RecordBatch.from_pydict({"k": [i, i, i + 1]})
 
-    found = whole_groups(batches(), [0])
-    sizes = [(next(found)[0].num_rows, asked) for _ in range(4)]
+    groups = whole_groups(batches(), [0])
+    sizes = [(next(groups)[0].num_rows, batches_read) for _ in range(4)]
     assert sizes == [(2, 1), (3, 2), (3, 3), (3, 4)]
 
 
-def test_what_is_done_to_a_frame_stays_in_it() -> None:
+def test_changes_to_a_frame_stay_in_it() -> None:
     batch = pa.RecordBatch.from_pydict({"k": [1, 1, 2, 2, 3, 3, 4], "x": [1.0] * 7, "s": ["s"] * 7})
     values = []
     for rows, starts in whole_groups([batch], [0]):
@@ -113,7 +106,7 @@ def test_what_is_done_to_a_frame_stays_in_it() -> None:
     assert set(values) == {1.0, "s", None}
 
 
-def test_a_function_may_write_over_what_it_returned() -> None:
+def test_a_function_may_overwrite_what_it_returned() -> None:
     buffer = np.zeros(1)
     schema = T.StructType([T.StructField("x", T.DoubleType())])
 
@@ -128,10 +121,10 @@ def test_a_function_may_write_over_what_it_returned() -> None:
     batch = pa.RecordBatch.from_pydict({"k": list(range(40))})
     for apply, function in ((in_pandas, next_frame), (in_arrow, next_table)):
         buffer[0] = 0
-        found = []
+        values: list[float] = []
         for out in apply(function, 1, [0], schema, SETTINGS)(iter([batch])):
-            found += out["x"].to_pylist()
-        assert found == list(range(1, 41))
+            values += out["x"].to_pylist()
+        assert values == list(range(1, 41))
 
 
 @pytest.mark.parametrize("kinds", [2, 4])
@@ -139,7 +132,7 @@ def test_no_group_changes_the_values_or_the_place_of_another(kinds: int) -> None
     schema = T.StructType([T.StructField("x", T.LongType())])
 
     def numbers(key: tuple[Any, ...], rows: pd.DataFrame) -> pd.DataFrame:
-        big = 2**53 + 1 + 2 * key[0]  # no float is equal to it
+        big = 2**53 + 1 + 2 * key[0]  # not a float
         values = ([big], [np.nan, 1.0], ["17"], pd.array([big], "Int64"))
         return pd.DataFrame({"x": values[key[0] % kinds]})
 
@@ -159,20 +152,20 @@ def test_a_list_may_grow_after_it_was_returned() -> None:
         return pd.DataFrame({"x": [grown]})
 
     batch = pa.RecordBatch.from_pydict({"k": list(range(20))})
-    found = [len(x) for out in in_pandas(grow, 1, [0], schema, SETTINGS)(iter([batch])) for x in out["x"]]
-    assert found == list(range(1, 21))
+    lengths = [len(x) for out in in_pandas(grow, 1, [0], schema, SETTINGS)(iter([batch])) for x in out["x"]]
+    assert lengths == list(range(1, 21))
 
 
 def test_results_are_written_many_at_a_time_and_big_ones_alone() -> None:
     def sizes(rows: int, bytes_each: int) -> list[int]:
-        one = pa.table({"x": pa.array(["x" * bytes_each] * rows)})
+        result = pa.table({"x": pa.array(["x" * bytes_each] * rows)})
         merged: list[int] = []
 
         def merge(results: list[Any]) -> list[pa.RecordBatch]:
             merged.append(len(results))
             return pa.concat_tables(results).to_batches()
 
-        assert sum(b.num_rows for b in in_bulk(iter([one] * 1000), merge, lambda r: r)) == 1000 * rows
+        assert sum(b.num_rows for b in in_bulk(iter([result] * 1000), merge, lambda r: r)) == 1000 * rows
         assert sum(merged) == 1000
         return merged
 
@@ -195,11 +188,11 @@ def test_the_workers_need_no_unskew() -> None:
         "for apply in cloudpickle.loads(sys.stdin.buffer.read()):\n"
         "    print([row for out in apply(iter([batch])) for row in out['x'].to_pylist()])"
     )
-    sent = [
+    functions = [
         in_pandas(importless(double), 2, [0], PAIR, SETTINGS),
         in_arrow(importless(same), 1, [0], PAIR, SETTINGS),
     ]
     done = subprocess.run(
-        [sys.executable, "-c", script], input=cloudpickle.dumps(sent), capture_output=True, check=False
+        [sys.executable, "-c", script], input=cloudpickle.dumps(functions), capture_output=True, check=False
     )
     assert done.stdout.decode().splitlines() == ["[2, None, 6]", "[1, None, 3]"], done.stderr.decode()

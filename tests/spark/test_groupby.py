@@ -1,4 +1,4 @@
-"""`groupBy` and `cogroup` against plain Spark's, on random rows."""
+"""`groupBy` and `cogroup` against those of plain Spark, on random rows."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from pyspark.sql import functions as F
 import unskew
 from tests.spark.frames import FEW_KEYS, KEYS, Frames, assert_same, exchanges, rows_of, setting
 from unskew.core.hashing import hash_keys
-from unskew.spark.groupby import combines
+from unskew.spark.combining import combines
 
 SUMMARY = "n long, total long, text string"
 
 
 def summarise() -> Callable[..., Any]:
-    """One row a group that says all about it: made here, so that the workers need not import this module."""
+    """One row per group that sums it up; a nested function, so that the workers need not import this module."""
 
     def summary(rows: pd.DataFrame) -> pd.DataFrame:
         return pd.DataFrame(
@@ -32,14 +32,14 @@ def summarise() -> Callable[..., Any]:
     return summary
 
 
-def told() -> Callable[..., Any]:
-    """The key as the function is told it, and the columns that it sees."""
+def describe() -> Callable[..., Any]:
+    """The key and the columns that the function gets."""
 
-    def tell(key: tuple[Any, ...], rows: pd.DataFrame) -> pd.DataFrame:
-        seen = [str(part) for part in key]
-        return pd.DataFrame({"n": [len(rows)], "total": [rows["v"].sum()], "text": [f"{seen} {list(rows)}"]})
+    def description(key: tuple[Any, ...], rows: pd.DataFrame) -> pd.DataFrame:
+        parts = [str(part) for part in key]
+        return pd.DataFrame({"n": [len(rows)], "total": [rows["v"].sum()], "text": [f"{parts} {list(rows)}"]})
 
-    return tell
+    return description
 
 
 def in_batches() -> Callable[..., Any]:
@@ -101,7 +101,7 @@ def test_apply_in_pandas_with_every_kind_of_key(frames: Frames, kind: str) -> No
 @pytest.mark.parametrize(
     ("method", "function"),
     [
-        ("applyInPandas", told()),
+        ("applyInPandas", describe()),
         ("applyInPandas", in_batches()),
         ("applyInPandas", in_batches_with_key()),
         ("applyInArrow", in_arrow()),
@@ -150,7 +150,7 @@ def test_every_method_of_grouped_data_is_there() -> None:
     theirs = {
         name for name in vars(GroupedData) if not name.startswith("_") and callable(vars(GroupedData)[name])
     }
-    ours = set(dir(unskew.spark.groupby.Grouped))
+    ours = set(dir(unskew.Grouped))
     assert theirs - streaming_or_deprecated <= ours
 
 
@@ -164,8 +164,9 @@ def test_no_name_of_the_users_gets_in_the_way(frames: Frames, name: str) -> None
     plain = df.groupBy(F.col(quoted))
     biggest = F.max("v").alias("__slot")
     assert_same(ours.agg(biggest), plain.agg(biggest))
-    if name not in ("a.b", "ba`ck"):  # applyInPandas of PySpark itself refuses them
-        assert_same(ours.applyInPandas(told(), SUMMARY), plain.applyInPandas(told(), SUMMARY))
+    # PySpark's own applyInPandas refuses the others.
+    if name not in ("a.b", "ba`ck"):
+        assert_same(ours.applyInPandas(describe(), SUMMARY), plain.applyInPandas(describe(), SUMMARY))
 
 
 def test_results_that_are_all_called_like_our_slot(frames: Frames) -> None:
@@ -189,12 +190,12 @@ def test_partition_i_works_on_slot_i(frames: Frames, adaptive: str) -> None:
 
     with setting(frames.spark, adaptive_enabled=adaptive):
         grouped = unskew.groupBy(frames.left, "string", plan=plan)
-        found = grouped.applyInPandas(where, "key string, at int").toArrow()
-    assert found["at"].to_pylist() == plan.table.slot_of(found["key"]).tolist()
-    assert set(found["at"].to_pylist()) == {0, 1, 2}
+        rows = grouped.applyInPandas(where, "key string, at int").toArrow()
+    assert rows["at"].to_pylist() == plan.table.slot_of(rows["key"]).tolist()
+    assert set(rows["at"].to_pylist()) == {0, 1, 2}
 
 
-def test_auto_steps_aside_where_hashing_is_as_good(spark: SparkSession) -> None:
+def test_auto_leaves_it_to_spark_if_hashing_is_as_good(spark: SparkSession) -> None:
     even = spark.range(0, 4000, 1, 2).select((F.col("id") % 2000).alias("k"), F.col("id").alias("v"))
     grouped = unskew.groupBy(even, "k", slots=2)
     assert grouped.plan is None
@@ -203,7 +204,7 @@ def test_auto_steps_aside_where_hashing_is_as_good(spark: SparkSession) -> None:
     assert_same(result, even.groupBy("k").agg(F.sort_array(F.collect_list("v")).alias("v")))
 
 
-def test_where_hashing_is_as_good_functions_still_run_a_partition_at_a_time(spark: SparkSession) -> None:
+def test_functions_run_on_one_partition_at_a_time_also_if_hashing_is_as_good(spark: SparkSession) -> None:
     even = spark.range(0, 4000, 1, 2).select((F.col("id") % 2000).alias("k"), F.col("id").alias("v"))
     grouped = unskew.groupBy(even, "k", slots=2)
     assert grouped.plan is None
@@ -239,7 +240,7 @@ def test_which_aggregates_combine() -> None:
 
 
 @pytest.mark.parametrize(
-    ("expression", "does"),
+    ("expression", "expected"),
     [
         ("sum(x)", True),
         ("SUM(x) + max(y)", True),
@@ -248,8 +249,8 @@ def test_which_aggregates_combine() -> None:
         ("x", False),
     ],
 )
-def test_which_expressions_combine(spark: SparkSession, expression: str, does: bool) -> None:
-    assert combines(F.expr(expression)) == does
+def test_which_expressions_combine(spark: SparkSession, expression: str, expected: bool) -> None:
+    assert combines(F.expr(expression)) == expected
 
 
 def sizes() -> tuple[Callable[..., Any], Callable[..., Any]]:
@@ -308,7 +309,7 @@ def test_a_hot_key_is_split_and_merged(frames: Frames, method: str, functions: A
     assert max(parts.values()) <= 6
 
 
-def test_one_key_that_is_nearly_all_is_split_though_hashing_whole_keys_cannot_be_bettered(
+def test_a_key_of_nearly_all_records_is_split_although_no_table_of_whole_keys_beats_hashing(
     spark: SparkSession,
 ) -> None:
     df = spark.range(0, 3000, 1, 2).select(
@@ -374,16 +375,16 @@ def test_cogroup(frames: Frames, method: str, functions: Any, with_key: bool) ->
 
 @pytest.mark.parametrize("kind", ["double", "struct"])
 def test_cogroup_by_null_nan_and_structs(frames: Frames, kind: str) -> None:
-    ours, others = (
+    left, right = (
         unskew.groupBy(df.select("v", kind), kind, plan=frames.plans[kind])
         for df in (frames.left, frames.right)
     )
     plain = frames.left.select("v", kind).groupBy(kind).cogroup(frames.right.select("v", kind).groupBy(kind))
     function = pair_up()[0]
-    assert_same(ours.cogroup(others).applyInPandas(function, SUMMARY), plain.applyInPandas(function, SUMMARY))
+    assert_same(left.cogroup(right).applyInPandas(function, SUMMARY), plain.applyInPandas(function, SUMMARY))
 
 
-def test_cogroup_under_auto_steps_aside(frames: Frames) -> None:
+def test_auto_leaves_a_cogroup_to_spark_if_hashing_is_as_good(frames: Frames) -> None:
     sides = [
         unskew.groupBy(df.select("v", "string"), "string", slots=1) for df in (frames.left, frames.right)
     ]
@@ -397,21 +398,21 @@ def test_plan_apply_puts_slot_i_in_partition_i(frames: Frames) -> None:
     routed = frames.left.transform(plan.apply)
     assert routed.columns == [*frames.left.columns, "slot"]
     assert exchanges(routed) == ["shufflepartitionidpassthrough"]
-    found = routed.select("string", "int", "slot", F.spark_partition_id().alias("at")).toArrow()
+    rows = routed.select("string", "int", "slot", F.spark_partition_id().alias("at")).toArrow()
     keys = pa.StructArray.from_arrays(
-        [found[n].combine_chunks() for n in ("string", "int")], ["string", "int"]
+        [rows[n].combine_chunks() for n in ("string", "int")], ["string", "int"]
     )
-    assert found["at"].to_pylist() == found["slot"].to_pylist() == plan.table.slot_of(keys).tolist()
-    loads = np.bincount(found["slot"].to_numpy(), minlength=5)
+    assert rows["at"].to_pylist() == rows["slot"].to_pylist() == plan.table.slot_of(keys).tolist()
+    loads = np.bincount(rows["slot"].to_numpy(), minlength=5)
     assert loads.tolist() == plan.loads.tolist()
 
 
 def test_plan_apply_draws_the_slot_of_a_split_key_once(spark: SparkSession) -> None:
     df = spark.range(0, 2000, 1, 2).select(F.lit("hot").alias("k"))
     plan = unskew.plan(unskew.measure(df, "k"), slots=4, planner="pkg", choices=4)
-    found = plan.apply(df).select("slot", F.spark_partition_id().alias("at")).toArrow()
-    assert found["at"].to_pylist() == found["slot"].to_pylist()
-    assert set(found["at"].to_pylist()) == set(plan.heavy["hot"])
+    rows = plan.apply(df).select("slot", F.spark_partition_id().alias("at")).toArrow()
+    assert rows["at"].to_pylist() == rows["slot"].to_pylist()
+    assert set(rows["at"].to_pylist()) == set(plan.heavy["hot"])
 
 
 def test_keys_of_one_hash_stay_apart(spark: SparkSession) -> None:

@@ -1,4 +1,4 @@
-"""`join` and `window` against plain Spark's, on random rows."""
+"""`join` against that of plain Spark, on random rows."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import unskew
-from tests.spark.frames import FEW_KEYS, KEYS, Frames, assert_same, exchanges, physical_plan, rows_of, setting
+from tests.spark.frames import KEYS, Frames, assert_same, exchanges, physical_plan, rows_of, setting
 
 JOINS = ["inner", "left", "right_outer", "full", "left_semi", "anti"]
 
 
 @pytest.fixture(autouse=True)
 def shuffled(spark: SparkSession) -> Iterator[None]:
-    """Both sides are so small that Spark would send one of them everywhere, and shuffle none."""
+    """Both sides are so small that Spark would broadcast one of them instead of shuffling."""
     with setting(spark, autoBroadcastJoinThreshold="-1"):
         yield
 
 
 def sides(frames: Frames, names: list[str]) -> tuple[DataFrame, DataFrame]:
     left = frames.left.where("v < 120").select("w", *names, "v")
-    return left, frames.right.select(F.col("v").alias("other"), *reversed(names), "w")
+    return left, frames.right.select(F.col("v").alias("u"), *reversed(names), "w")
 
 
 @pytest.mark.parametrize("how", JOINS)
@@ -69,7 +69,7 @@ def test_what_a_join_plans_for(frames: Frames, monkeypatch: pytest.MonkeyPatch) 
 def test_no_name_of_the_users_gets_in_the_way(frames: Frames, name: str) -> None:
     left, right = sides(frames, ["string"])
     left, right = left.withColumnRenamed("string", name), right.withColumnRenamed("string", name)
-    left, right = left.withColumnRenamed("v", "__slot_"), right.withColumnRenamed("other", "__SLOT__")
+    left, right = left.withColumnRenamed("v", "__slot_"), right.withColumnRenamed("u", "__SLOT__")
     ours = unskew.join(left, right, name, "left", plan=frames.plans["string"])
     assert_same(ours, left.join(right, [name], "left"))
 
@@ -114,15 +114,15 @@ def test_slot_i_is_joined_in_partition_i(frames: Frames, adaptive: str) -> None:
     with setting(
         frames.spark,
         adaptive_enabled=adaptive,
-        # AQE would split and merge all that it may
+        # AQE would split and merge all partitions that it may.
         adaptive_skewJoin_skewedPartitionThresholdInBytes="1",
         adaptive_skewJoin_skewedPartitionFactor="1",
         adaptive_advisoryPartitionSizeInBytes="100",
     ):
         joined = unskew.join(left, right, "string", plan=plan)
-        found = joined.select("string", F.spark_partition_id().alias("at")).toArrow()
-    assert found["at"].to_pylist() == plan.table.slot_of(found["string"]).tolist()
-    assert len(set(found["at"].to_pylist())) == 3
+        rows = joined.select("string", F.spark_partition_id().alias("at")).toArrow()
+    assert rows["at"].to_pylist() == plan.table.slot_of(rows["string"]).tolist()
+    assert len(set(rows["at"].to_pylist())) == 3
 
 
 def test_rows_without_a_key_are_spread(spark: SparkSession) -> None:
@@ -136,34 +136,7 @@ def test_rows_without_a_key_are_spread(spark: SparkSession) -> None:
     assert sizes.max() < 1.2 * sizes.mean()
 
 
-def test_a_join_under_auto_steps_aside(spark: SparkSession) -> None:
+def test_auto_leaves_a_join_to_spark_if_hashing_is_as_good(spark: SparkSession) -> None:
     even = spark.range(0, 4000, 1, 2).select((F.col("id") % 2000).alias("k"))
     ours = unskew.join(even, even.distinct(), "k", slots=2)
     assert "shufflepartitionidpassthrough" not in physical_plan(ours)
-
-
-@pytest.mark.parametrize("kind", FEW_KEYS)
-def test_windows(frames: Frames, kind: str) -> None:
-    def results(w: object) -> list[object]:
-        ordered = w.orderBy("v")  # type: ignore[attr-defined]
-        return [
-            F.row_number().over(ordered).alias("row"),
-            F.lag("v", 2).over(ordered).alias("lag"),
-            F.sum("w").over(w).alias("sum"),  # type: ignore[arg-type]
-            F.sum("w").over(ordered.rowsBetween(-1, 1)).alias("near"),
-        ]
-
-    rows, over = unskew.window(frames.left, *KEYS[kind], plan=frames.plans[kind])
-    assert rows.schema == frames.left.schema
-    ours = rows.select("v", *KEYS[kind], *results(over))
-    plain = frames.left.select("v", *KEYS[kind], *results(Window.partitionBy(*KEYS[kind])))
-    assert_same(ours, plain)
-    for adaptive in ("true", "false"):
-        with setting(frames.spark, adaptive_enabled=adaptive):
-            assert exchanges(ours) == ["shufflepartitionidpassthrough"]
-
-
-def test_a_window_by_a_list_and_under_auto(frames: Frames) -> None:
-    rows, over = unskew.window(frames.left, ["string", "a.b"][:1], slots=1)
-    assert exchanges(rows.select(F.row_number().over(over.orderBy("v")).alias("n"))) == ["hashpartitioning"]
-    assert rows is frames.left

@@ -15,9 +15,8 @@ pytestmark = pytest.mark.usefixtures("own_spark")
 
 
 def test_two_executor_processes(tmp_path: Path) -> None:
-    home = (
-        tmp_path / "spark"
-    )  # a cluster keeps its executors' files in its home: not in the installed package
+    # A cluster writes its executors' files to its home, which must not be the installed package.
+    home = tmp_path / "spark"
     home.mkdir()
     for part in Path(pyspark.__file__).parent.iterdir():
         (home / part.name).symlink_to(part)
@@ -44,8 +43,8 @@ def test_two_executor_processes(tmp_path: Path) -> None:
         check=False,
     )
     assert job.returncode == 0, job.stderr[-3000:]
-    found = json.loads(job.stdout.splitlines()[-1])
-    assert found == {
+    findings = json.loads(job.stdout.splitlines()[-1])
+    assert findings == {
         "cores": 2,
         "measured": True,
         "groups": True,

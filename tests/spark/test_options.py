@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,11 +16,12 @@ from pyspark.sql import functions as F
 
 import unskew
 from tests.spark.frames import Frames, assert_same, exchanges, rows_of
+from unskew.core.histogram import DEFAULT_BUCKETS
 from unskew.core.loads import migration
 from unskew.spark.options import SLOTS_PER_CORE, Options, default_slots
 
 
-def test_the_default_is_some_slots_a_core_or_what_spark_would_take(frames: Frames) -> None:
+def test_the_default_is_a_few_slots_per_core_or_what_spark_would_take(frames: Frames) -> None:
     remote = bool(os.environ.get("UNSKEW_TEST_REMOTE"))
     assert default_slots(frames.left) == (4 if remote else SLOTS_PER_CORE * 2)
     plan = unskew.groupBy(frames.left, "string", planner="keel").plan
@@ -62,6 +66,31 @@ def test_options_are_alike_by_value(frames: Frames, tmp_path: Path) -> None:
     assert not Options(slots=3).alike(Options(slots=4))
 
 
+@pytest.mark.parametrize(
+    "function",
+    [unskew.measure, unskew.diagnose, unskew.groupBy, unskew.join, unskew.window, unskew.plan_chain],
+)
+def test_defaults_agree(function: Callable[..., Any]) -> None:
+    parameters = inspect.signature(function).parameters
+    assert parameters["sample"].default == "auto"
+    assert parameters["buckets"].default == DEFAULT_BUCKETS
+
+
+def test_groups_print_in_one_line(frames: Frames) -> None:
+    df, plan = frames.left, frames.plans["string"]
+    by_string = unskew.groupBy(df, "string", plan=plan)
+    assert repr(by_string) == f"Grouped(by string, {plan})"
+    sampled = unskew.groupBy(df, "string", "int", slots=4, sample=None, weight="w")
+    assert repr(sampled) == "Grouped(by string, int, planner auto, 4 slots, weight w, all records)"
+    assert repr(by_string.cogroup(by_string)) == f"Cogrouped(by string and by string, {plan})"
+    chain = unskew.groupBy(df, "string").thenBy("int")
+    assert repr(chain) == "ChainedGroups(by string, then by int, planner auto, default slots, sample auto)"
+    rest: unskew.PlannedChain[unskew.Grouped] = unskew.PlannedChain(df, (("string",), ("int",)), (plan, plan))
+    assert repr(rest) == "PlannedChain(by string, then by int, 3 slots)"
+    assert repr(unskew.observe(df, "string", "int")) == "Observed(by string, int, 4096 buckets)"
+    assert repr(unskew.ShuffleRead(1, 3)) == "ShuffleRead(local=1, remote=3, locality=0.250)"
+
+
 def a_round(spark: SparkSession, number: int) -> DataFrame:
     """A crawl round: the hosts' sizes follow a power law, and in each round two of them have grown."""
     draw = np.random.default_rng(number)
@@ -84,16 +113,16 @@ def test_rounds_of_a_recurring_job(spark: SparkSession, tmp_path: Path) -> None:
     for number in range(1, 4):
         pages = a_round(spark, number)
         plan = unskew.load(path)
-        watched = unskew.watch(pages, "host", buckets=256)
-        result = unskew.groupBy(watched.df, "host", plan=plan).applyInPandas(
+        observed = unskew.observe(pages, "host", buckets=256)
+        result = unskew.groupBy(observed.df, "host", plan=plan).applyInPandas(
             largest, "host string, pages long, last long"
         )
         assert rows_of(result) == rows_of(pages.groupBy("host").agg(F.count("page"), F.max("page")))
-        after = unskew.plan(watched.histogram, slots=8, previous=plan)
+        after = unskew.plan(observed.histogram, slots=8, previous=plan)
         assert after.table.version == plan.table.version + 1
         assert after.imbalance <= 1.02 * after.bound
         assert after.migration is not None
         assert 0 < after.migration.state_share < 0.15
         after.save(path)
-        afresh = unskew.plan(watched.histogram, slots=8)
-        assert migration(plan.table, afresh.table, watched.histogram).state_share > 0.5
+        afresh = unskew.plan(observed.histogram, slots=8)
+        assert migration(plan.table, afresh.table, observed.histogram).state_share > 0.5

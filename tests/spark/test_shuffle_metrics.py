@@ -1,4 +1,4 @@
-"""Bytes read from shuffles, as the UI of the driver tells them; over the network: see `test_cluster`."""
+"""Bytes read from shuffles, as the driver's UI reports them; for reads over the network see `test_cluster`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.spark.shuffle_job import ROWS, WIDTH
 from unskew.spark.shuffle_metrics import ShuffleMetrics, ShuffleRead
 
 
-def test_nothing_is_known_without_a_ui(spark: SparkSession) -> None:
+def test_without_a_ui_every_answer_is_none(spark: SparkSession) -> None:
     metrics = ShuffleMetrics(spark)
     spark.range(10).repartition(2).collect()
     metrics.mark()
@@ -24,7 +24,7 @@ def test_nothing_is_known_without_a_ui(spark: SparkSession) -> None:
 
 
 @pytest.mark.usefixtures("own_spark")
-def test_what_one_process_shuffles_is_read_locally(tmp_path: Path) -> None:
+def test_one_process_reads_its_shuffles_locally(tmp_path: Path) -> None:
     settings = ("spark.master=local[2]", "spark.driver.host=127.0.0.1", "spark.driver.bindAddress=127.0.0.1")
     root = Path(__file__).parents[2]
     env = {"PYSPARK_PYTHON": sys.executable, "PYTHONPATH": f"{root / 'src'}{os.pathsep}{root}"}

@@ -51,7 +51,7 @@ def test_one_shuffle_for_a_group(frames: Frames, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["string", "double", "struct", "composite"])
-def test_one_shuffle_a_side_for_joins_and_cogroups(frames: Frames, kind: str) -> None:
+def test_one_shuffle_per_side_for_joins_and_cogroups(frames: Frames, kind: str) -> None:
     names = KEYS[kind]
     left, right = frames.left.select("v", *names), frames.right.select("v", *names)
     plan = frames.plans[kind]
@@ -59,14 +59,14 @@ def test_one_shuffle_a_side_for_joins_and_cogroups(frames: Frames, kind: str) ->
         joined = unskew.join(left, right, names, how, plan=plan)
         assert exchanges(joined) == [OURS, OURS], how
         assert physical_plan(joined).count("Join") == 1
-    ours, others = (unskew.groupBy(df, *names, plan=plan) for df in (left, right))
-    both = ours.cogroup(others).applyInPandas(lambda a, b: a, left.schema)
-    assert exchanges(both) == [OURS, OURS]
-    assert exchanges(ours.cogroup(others).applyInArrow(lambda k, a, b: a, left.schema)) == [OURS, OURS]
+    by_left, by_right = (unskew.groupBy(df, *names, plan=plan) for df in (left, right))
+    both = by_left.cogroup(by_right)
+    assert exchanges(both.applyInPandas(lambda a, b: a, left.schema)) == [OURS, OURS]
+    assert exchanges(both.applyInArrow(lambda k, a, b: a, left.schema)) == [OURS, OURS]
 
 
 def test_the_explained_shuffles_are_all_counted(frames: Frames) -> None:
-    """Guards the other tests here: the count is read off a text."""
+    """Guards the tests above: they count shuffles in the text of a plan."""
     df = frames.left.select("v", "string")
     twice = df.repartition(3, "v").groupBy("string").agg(F.collect_list("v"))
     assert exchanges(twice) == ["hashpartitioning", "hashpartitioning"]

@@ -42,11 +42,11 @@ WeightOption = Annotated[
     typer.Option("--weight", help="A column with the cost of a record  [default: each weighs 1]"),
 ]
 SampleOption = Annotated[
-    str | None,
+    str,
     typer.Option(
         "--sample",
-        metavar="auto|SHARE|ROWS",
-        help="Look at a part: auto, a share (0.1) or a number of rows  [default: all]",
+        metavar="auto|all|SHARE|ROWS",
+        help="Records to measure: auto (all of small data, a tenth of big), all, a share (0.1) or a number of rows.",
     ),
 ]
 MasterOption = Annotated[
@@ -99,13 +99,15 @@ def data_frame(
     return read(spark, path, chosen)
 
 
-def parse_sample(text: str | None) -> Sample:
+def parse_sample(text: str) -> Sample:
     """The sample that `--sample` asks for."""
-    if text is None:
+    if text == "all":
         return None
     if text == "auto":
         return "auto"
     try:
         return int(text) if re.fullmatch(r"\d+", text) else float(text)
     except ValueError:
-        raise ValueError(f"--sample {text}: write auto, a share such as 0.1, or a number of rows") from None
+        raise ValueError(
+            f"--sample {text}: write auto, all, a share such as 0.1, or a number of rows"
+        ) from None

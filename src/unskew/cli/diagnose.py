@@ -43,7 +43,7 @@ def diagnose(
     ] = None,
     cores: Annotated[int | None, typer.Option(help="Cores that work on them  [default: one a slot]")] = None,
     weight: WeightOption = None,
-    sample: SampleOption = None,
+    sample: SampleOption = "auto",
     buckets: Annotated[int, typer.Option(help="Hash buckets of the histogram.")] = DEFAULT_BUCKETS,
     then: Annotated[
         list[str] | None,

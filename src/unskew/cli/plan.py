@@ -49,7 +49,7 @@ def plan(
         ),
     ] = None,
     weight: WeightOption = None,
-    sample: SampleOption = None,
+    sample: SampleOption = "auto",
     buckets: Annotated[
         int | None,
         typer.Option(help=f"Hash buckets  [default: those of --previous, else {DEFAULT_BUCKETS}]"),

@@ -28,12 +28,12 @@ def load_function(name: str, folder: Path) -> Callable[..., Any]:
 
 def carry_code(folder: Path) -> None:
     """Let functions from modules in `folder` travel to Spark's workers whole: the folder may not be there."""
-    from pyspark.cloudpickle import register_pickle_by_value
+    from unskew.spark.versions.private import pickle_by_value
 
     for module in list(sys.modules.values()):
         file = getattr(module, "__file__", None)
         if file is not None and "." not in module.__name__ and folder in Path(file).parents[:2]:
-            register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+            pickle_by_value(module)
 
 
 def _module(name: str, folder: Path) -> Any:

@@ -1,4 +1,5 @@
-"""Batch on Spark: measure, route, group, join and window, through PySpark's public API only.
+"""Batch on Spark: measure, plan, route; group, join and window on slots.
 
-Everything here runs on classic Spark and on Spark Connect alike: no JVM access, no RDD.
+Everything here runs on classic Spark and on Spark Connect alike: no JVM access, no RDD. What is not part of
+PySpark's public API is in `versions.private`.
 """

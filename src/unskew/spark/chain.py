@@ -1,12 +1,11 @@
-"""Operators in a row: grouped by one key, then by another, with keys that occur together placed together."""
+"""Plans for chained operators: grouped by one key, then by another, with keys that occur together placed together."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from itertools import pairwise
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
@@ -19,8 +18,7 @@ from unskew.core.chains.tables import expected_locality
 from unskew.core.histogram import DEFAULT_BUCKETS, Histogram
 from unskew.core.plan import Plan
 from unskew.core.routing import check_slots
-from unskew.spark.groupby import Grouped
-from unskew.spark.keys import Key, KeyColumns, free_name, key_columns, lots, names_of
+from unskew.spark.keys import Key, KeyColumns, free_name, key_columns, lots
 from unskew.spark.measure import (
     AUTO_ROWS,
     AUTO_SHARE,
@@ -35,14 +33,13 @@ from unskew.spark.options import Options, cores_of
 from unskew.spark.sketches import MOST_BUCKETS, aggregates, histogram_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-    from pyspark.sql.types import StructType
+    from pyspark.sql import DataFrame
 
 CHANCE = 0.02
-"""A share of the records that stays by chance: less than this above hashing is no correlation."""
+"""Keys whose records stay together by less than this share above hashing are not correlated: it may be chance."""
 
 PAIRS = 20_000
-"""Pairs read back. Every key among them may become a row of a table, and tables travel with the query."""
+"""Pairs read back. Every key among them may become a row of a table, and tables are sent to the executors."""
 
 
 def plan_chain(
@@ -57,24 +54,24 @@ def plan_chain(
     buckets: int = DEFAULT_BUCKETS,
     **options: Any,
 ) -> ChainPlan:
-    """Plan tables for operators in a row, one key each, so that most records stay where they are between them.
+    """Plan tables for chained operators, one key each, so that most records stay where they are between them.
 
-    `df` has all the keys: the input, or the output of an earlier run. It is measured in two Spark jobs, without
-    Python per row: the load of each key, and the `pairs` most frequent pairs of successive keys. `slots` is the
-    number of slots of every operator (default: one a core).
+    `df` has all the keys: it is the input, or the output of an earlier run. It is measured in two Spark jobs, in the
+    JVM: the load of each key, and the `pairs` most frequent pairs of successive keys. `slots` is the number of
+    slots of every operator (default: one per core).
 
-    Spark runs a task where most of its input lies, so a slot of the second operator follows the slot of the first
+    Spark runs a task where most of its input is, so a slot of the second operator follows the slot of the first
     that sends it the most: by default slot i is planned to follow slot i. `servers` plans for that many
-    machines with slots / servers slots each, slot i on machine i mod servers: more records stay, if Spark deals the
-    tasks of a stage out in turns, as it does while the whole cluster is free.
+    machines with slots / servers slots each, slot i on machine i mod servers. More records stay then, provided that
+    Spark assigns the tasks of a stage to machines in turn, as it does while the whole cluster is free.
 
-    `previous` is the plan in force: keys move only where that pays. `options` are those of
+    `previous` is the plan in force: keys move only if that pays. `options` are those of
     `unskew.core.chains.locality.plan_chain_tables`: imbalance, worth, target, seed.
 
-    Half of the records are kept back to judge by: `expected` of the plan is the share of those that stay. Where that is
-    no better than hashing, the pairs were chance, and the plan is one for balance alone.
+    Half of the records are held out: `expected` of the plan is the share of them that stays. If that is
+    no better than hashing, the pairs were chance, and the plan is for balance alone.
     """
-    columns = _checked(df, keys)
+    columns = chain_columns(df, keys)
     check_sample(sample)
     check_options(**options)
     pymetis_module()
@@ -91,16 +88,16 @@ def plan_chain(
     servers = slots if servers is None else servers
     if isinstance(servers, bool) or not isinstance(servers, int) or servers < 1 or slots % servers:
         raise ValueError(f"servers is a number that divides the {slots} slots evenly, not {servers!r}")
-    histograms, planned, kept_back = measure_chain(df, columns, sample=sample, pairs=pairs, buckets=buckets)
+    histograms, planned, held_out = measure_chain(df, columns, sample=sample, pairs=pairs, buckets=buckets)
     layout = [[slot % servers for slot in range(slots)]] * len(columns)
     make = partial(
         ChainPlan.make, histograms, servers=servers, previous=previous, server_of_slot=layout, **options
     )
     trial = make(pairs=planned)
-    expected = expected_locality(trial.tables, kept_back, servers, layout)
+    expected = expected_locality(trial.tables, held_out, servers, layout)
     if expected < 1.0 / servers + CHANCE:
-        return replace(make(pairs=[each.reset() for each in planned]), expected=expected)
-    whole = [one.merge(other) for one, other in zip(planned, kept_back, strict=True)]
+        return replace(make(pairs=[half.reset() for half in planned]), expected=expected)
+    whole = [half.merge(rest) for half, rest in zip(planned, held_out, strict=True)]
     return replace(make(pairs=whole), expected=expected)
 
 
@@ -112,30 +109,29 @@ def measure_chain(
     pairs: int,
     buckets: int,
 ) -> tuple[list[Histogram], list[PairHistogram], list[PairHistogram]]:
-    """The load of every key, and the most frequent pairs of every two successive keys in either half of the records."""
+    """The load of every key, and the most frequent pairs of successive keys in each half of the records."""
     share = AUTO_SHARE if sample == "auto" else share_of(df, sample)
-    looked = sampled(df, share)
-    histograms = _histograms(looked, keys, buckets)
+    records = sampled(df, share)
+    histograms = _histograms(records, keys, buckets)
     if sample == "auto" and histograms[0].records < AUTO_ROWS:
-        share, looked = 1.0, df
-        histograms = _histograms(looked, keys, buckets)
+        share, records = 1.0, df
+        histograms = _histograms(records, keys, buckets)
     total = histograms[0].records / share
-    halves = [_pairs(looked, a, b, pairs, share, total) for a, b in pairwise(keys)]
-    return [scaled(h, share) for h in histograms], [one for one, _ in halves], [other for _, other in halves]
+    halves = [_pairs(records, a, b, pairs, share, total) for a, b in pairwise(keys)]
+    whole = [scaled(histogram, share) for histogram in histograms]
+    return whole, [first for first, _ in halves], [second for _, second in halves]
 
 
 def _histograms(df: DataFrame, keys: Sequence[KeyColumns], buckets: int) -> list[Histogram]:
-    """One histogram a key, all in one pass."""
+    """One histogram per key, all in one pass."""
     names: list[str] = []
     for _ in keys:
         names.append(free_name("__hash", df.columns, names))
-    figures: list[Column] = []
-    for key, name in zip(keys, names, strict=True):
-        found = aggregates(key, name, buckets)
-        figures.append(F.struct(*found).alias(name))
-    hashed = df.withColumns({name: key.hash() for key, name in zip(keys, names, strict=True)})
-    seen = hashed.agg(*figures).collect()[0]
-    return [histogram_of(seen[name].asDict(), key, buckets) for key, name in zip(keys, names, strict=True)]
+    by_name = dict(zip(names, keys, strict=True))
+    hashed = df.withColumns({name: key.hash() for name, key in by_name.items()})
+    structs = [F.struct(*aggregates(key, name, buckets)).alias(name) for name, key in by_name.items()]
+    figures = hashed.agg(*structs).collect()[0]
+    return [histogram_of(figures[name].asDict(), key, buckets) for name, key in by_name.items()]
 
 
 def _pairs(
@@ -143,21 +139,21 @@ def _pairs(
 ) -> tuple[PairHistogram, PairHistogram]:
     """The most frequent pairs of a sample in either half of its records, counted by Spark's own aggregation.
 
-    Records of pairs that are not among them are taken to be as many in either half.
+    Both halves are taken to have the same number of records of all other pairs.
     """
-    named = {
+    columns = {
         side: [part.alias(f"{side}{i}") for i, part in enumerate(key.columns())]
         for side, key in (("a", a), ("b", b))
     }
-    parts = {side: [f"{side}{i}" for i in range(len(columns))] for side, columns in named.items()}
+    parts = {side: [f"{side}{i}" for i in range(len(of_side))] for side, of_side in columns.items()}
     half = free_name("__half", df.columns)
     by_pair = (
         df.withColumn(half, F.floor(2 * lots()))
-        .groupBy(*named["a"], *named["b"])
-        .agg(F.sum(half).cast("double").alias("one"), F.count(F.lit(1)).cast("double").alias("both"))
+        .groupBy(*columns["a"], *columns["b"])
+        .agg(F.sum(half).cast("double").alias("first"), F.count(F.lit(1)).cast("double").alias("both"))
     )
     heaviest = (
-        by_pair.select("one", "both", *(F.struct(*parts[side]).alias(side) for side in "ab"))
+        by_pair.select("first", "both", *(F.struct(*parts[side]).alias(side) for side in "ab"))
         .withColumns(
             {f"hash_{side}": F.xxhash64(*(f"{side}.{part}" for part in parts[side])) for side in "ab"}
         )
@@ -167,23 +163,23 @@ def _pairs(
     )
     keys = [key_array(heaviest[side].combine_chunks(), key) for side, key in (("a", a), ("b", b))]
     hashes = (heaviest["hash_a"].to_numpy(), heaviest["hash_b"].to_numpy())
-    one, both = heaviest["one"].to_numpy(), heaviest["both"].to_numpy()
-    others = max(0.0, total - float(both.sum()) / share) / 2
+    in_first, in_both = heaviest["first"].to_numpy(), heaviest["both"].to_numpy()
+    others = max(0.0, total - float(in_both.sum()) / share) / 2
     first, second = (
         PairHistogram.from_arrays(keys[0], keys[1], counts / share, hashes=hashes, capacity=most)
-        for counts in (one, both - one)
+        for counts in (in_first, in_both - in_first)
     )
     return replace(first, total=first.total + others), replace(second, total=second.total + others)
 
 
-def chained(
+def check_chain(
     df: DataFrame,
-    keys: Sequence[Key],
+    keys: Sequence[tuple[str, ...]],
     options: Options,
     servers: int | None,
-    plan: ChainPlan | str | Path | None,
-) -> Chained:
-    """The operators in a row; what does not fit is refused before a Spark job runs."""
+    plan: ChainPlan | None,
+) -> None:
+    """Refuse a chain that cannot be planned, or that the plan does not fit; no Spark job runs."""
     if options.plan is not None:
         raise ValueError(
             "a chain has a table for each of its operators: give their plan to thenBy, not to groupBy"
@@ -192,25 +188,21 @@ def chained(
         raise ValueError(f"a chain is planned by 'locality', not by {options.planner!r}: leave planner out")
     if options.weight is not None:
         raise ValueError("a chain counts records: leave weight out")
-    if isinstance(plan, str | Path):
-        plan = ChainPlan.load(plan)
-    names = tuple(names_of(key) for key in keys)
     if plan is None:
-        _checked(df, names)
-        return Chained(df, names, options, servers)
+        chain_columns(df, keys)
+        return
     if not isinstance(plan, ChainPlan):
         raise ValueError(
             f"plan is what unskew.plan_chain returns or the path of a saved one, not a {type(plan).__name__}"
         )
     if servers is not None:
-        raise ValueError("the plan knows its servers: leave servers out")
-    if len(plan.tables) < len(names):
-        raise ValueError(f"the plan has tables for {len(plan.tables)} operators, but there are {len(names)}")
-    _plans(plan)[0].check(key_columns(df, names[0]).type, options.slots)
-    return Chained(df, names, options, servers, plan)
+        raise ValueError("the plan has its number of servers: leave servers out")
+    if len(plan.tables) < len(keys):
+        raise ValueError(f"the plan has tables for {len(plan.tables)} operators, but there are {len(keys)}")
+    plans_of(plan)[0].check(key_columns(df, keys[0]).type, options.slots)
 
 
-def _checked(df: DataFrame, keys: Sequence[Key]) -> list[KeyColumns]:
+def chain_columns(df: DataFrame, keys: Sequence[Key]) -> list[KeyColumns]:
     """The columns of every key, which `df` must have."""
     if len(keys) < 2:
         raise ValueError("a chain has two operators or more: name a key for each")
@@ -220,84 +212,15 @@ def _checked(df: DataFrame, keys: Sequence[Key]) -> list[KeyColumns]:
             columns.append(key_columns(df, key))
         except ValueError as error:
             raise ValueError(
-                f"a chain is measured on its input, which needs the keys of all its operators: {error}. Where only the "
+                f"a chain is measured on its input, which needs the keys of all its operators: {error}. If only the "
                 "first operator makes the key, plan on the output of an earlier run, "
-                "plan = unskew.plan_chain(output, keys), and say thenBy(…, plan=plan)"
+                "plan = unskew.plan_chain(output, keys), and call thenBy(…, plan=plan)"
             ) from error
     return columns
 
 
-def _plans(plan: ChainPlan) -> tuple[Plan, ...]:
-    return tuple(Plan(p.table, p.histogram, p.planner, p.previous) for p in plan.plans)
-
-
-@dataclass(frozen=True)
-class Chained:
-    """Rows grouped by a key, whose results are then grouped by others: what `thenBy` returns.
-
-    `applyInPandas` and `applyInArrow` are those of the first operator; what they return has those of the next, and
-    the last one gives a DataFrame.
-    """
-
-    df: DataFrame
-    keys: tuple[tuple[str, ...], ...]
-    options: Options
-    servers: int | None = None
-    given: ChainPlan | None = None
-
-    def thenBy(self, *key: str) -> Chained:
-        """One more operator after these."""
-        return chained(self.df, (*self.keys, key), self.options, self.servers, self.given)
-
-    @cached_property
-    def plan(self) -> ChainPlan:
-        """The tables of all operators: those given, else measures the keys and plans."""
-        if self.given is not None:
-            return self.given
-        asked = self.options
-        return plan_chain(
-            self.df,
-            self.keys,
-            slots=asked.slots,
-            servers=self.servers,
-            sample=asked.sample,
-            buckets=asked.buckets,
-        )
-
-    def applyInPandas(self, func: Callable[..., Any], schema: StructType | str) -> Grouped | Hops:
-        """Map every group of the first key with `func`; returns the rows grouped by the next key."""
-        return self._hops().applyInPandas(func, schema)
-
-    def applyInArrow(self, func: Callable[..., Any], schema: StructType | str) -> Grouped | Hops:
-        """Map every group of the first key with `func`; returns the rows grouped by the next key."""
-        return self._hops().applyInArrow(func, schema)
-
-    def _hops(self) -> Hops:
-        return Hops(self.df, self.keys, _plans(self.plan))
-
-
-@dataclass(frozen=True)
-class Hops:
-    """Rows and the operators that they still have before them, each with its plan."""
-
-    df: DataFrame
-    keys: tuple[tuple[str, ...], ...]
-    plans: tuple[Plan, ...]
-
-    def applyInPandas(self, func: Callable[..., Any], schema: StructType | str) -> Grouped | Hops:
-        """Map every group of the next key with `func`."""
-        return self._after(self._grouped().applyInPandas(func, schema))
-
-    def applyInArrow(self, func: Callable[..., Any], schema: StructType | str) -> Grouped | Hops:
-        """Map every group of the next key with `func`."""
-        return self._after(self._grouped().applyInArrow(func, schema))
-
-    def _grouped(self) -> Grouped:
-        options = Options(plan=self.plans[0])
-        keys = key_columns(self.df, self.keys[0])
-        options.check(self.df, keys)
-        return Grouped(self.df, keys, options)
-
-    def _after(self, out: DataFrame) -> Grouped | Hops:
-        rest = Hops(out, self.keys[1:], self.plans[1:])
-        return rest if len(rest.keys) > 1 else rest._grouped()
+def plans_of(plan: ChainPlan) -> tuple[Plan, ...]:
+    """The plan of each operator, ready to be applied to a DataFrame."""
+    return tuple(
+        Plan(single.table, single.histogram, single.planner, single.previous) for single in plan.plans
+    )

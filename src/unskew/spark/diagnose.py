@@ -22,33 +22,33 @@ if TYPE_CHECKING:
 def diagnose(
     df: DataFrame,
     key: Key,
-    *,
+    *more: str,
     slots: int | None = None,
     cores: int | None = None,
     weight: str | None = None,
-    sample: Sample = None,
+    sample: Sample = "auto",
     buckets: int = DEFAULT_BUCKETS,
     then: Key | None = None,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Diagnosis:
     """How skewed the key is, what that costs with N slots, and what each planner would do about it.
 
-    `then` is a key by which the records are grouped next: what `thenBy` would gain is judged as well.
+    `sample` is that of `unskew.measure`. `then` is a key by which the records are grouped next: the diagnosis then also
+    says what `thenBy` would gain.
     """
-    key_columns(df, key)
+    names = key_columns(df, key, *more).names
     if then is not None:
         key_columns(df, then)
         if weight is not None:
             raise ValueError("what a second key gains is counted in records: leave weight or then out")
-    wanted = default_slots(df) if slots is None else slots
-    check_slots(wanted, buckets)
+    slots = default_slots(df) if slots is None else slots
+    check_slots(slots, buckets)
     check_cores(cores)
     progress("measuring")
-    histogram = measure(df, key, buckets=buckets, weight=weight, sample=sample)
-    found = judge(histogram, wanted, cores=cores, progress=progress)
+    histogram = measure(df, names, buckets=buckets, weight=weight, sample=sample)
+    diagnosis = judge(histogram, slots, cores=cores, progress=progress)
     if then is None:
-        return found
+        return diagnosis
     progress("locality")
-    return replace(
-        found, then=NextKey.of(plan_chain(df, [key, then], slots=wanted, sample=sample, buckets=buckets))
-    )
+    chain = plan_chain(df, [names, then], slots=slots, sample=sample, buckets=buckets)
+    return replace(diagnosis, then=NextKey.of(chain))

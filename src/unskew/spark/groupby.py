@@ -1,57 +1,56 @@
-"""`groupBy` and `cogroup` on slots: the same groups as Spark's, in better balanced partitions."""
+"""`groupBy`, `cogroup` and `thenBy` on slots: the same groups as Spark's, in better balanced partitions.
+
+The classes here return each other, so they share a module: `Grouped` (by `groupBy`), `Cogrouped` (two of them),
+`ChainedGroups` (by `thenBy`) and `PlannedChain` (what is left of a chain after its first operator).
+"""
 
 from __future__ import annotations
 
-import functools
-import inspect
-import math
-import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_type_hints
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
-from unskew.core.plan import Plan, make_table
-from unskew.spark.apply import Settings, in_arrow, in_pandas
-from unskew.spark.keys import KeyColumns, column, field, free_name, key_columns
+from unskew.core.chains.plan import ChainPlan
+from unskew.core.histogram import DEFAULT_BUCKETS
+from unskew.core.plan import Plan
+from unskew.spark.apply import in_arrow, in_pandas
+from unskew.spark.chain import check_chain, plan_chain, plans_of
+from unskew.spark.combining import combines
+from unskew.spark.group_streams import ConversionSettings
+from unskew.spark.keys import Key, KeyColumns, column, field, free_name, key_columns, key_names
 from unskew.spark.measure import Sample
-from unskew.spark.options import Options, plan_for, steps_aside
+from unskew.spark.options import Options, hashing_suffices, plan_for, split_plan
 from unskew.spark.slot_expression import slot_column
+from unskew.spark.user_function import argument_count, takes_batches, without_column, without_slot
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, GroupedData
     from pyspark.sql.types import StructType
 
-    from unskew.core.chains.plan import ChainPlan
-    from unskew.spark.chain import Chained
-
-_COMBINES = frozenset(
-    """any_value approx_count_distinct avg bit_and bit_or bit_xor bool_and bool_or corr count count_if covar_pop
-    covar_samp every first first_value kurtosis last last_value max mean min skewness some std stddev stddev_pop
-    stddev_samp sum try_avg try_sum var_pop var_samp variance""".split()  # noqa: SIM905 (readable)
-)
-"""Aggregates whose partial results are small: Spark combines them before the shuffle, so a hot key is one row a map
-task and there is no skew to mend. With DISTINCT it shuffles by key and value first, which spreads a hot key, too."""
+Next = TypeVar("Next", covariant=True)
+"""What `applyInPandas` of a chain returns: the groups of the next operator."""
 
 
 def group_by(
     df: DataFrame,
-    *key: str,
+    key: Key,
+    *more: str,
     slots: int | None = None,
     planner: str = "auto",
     plan: Plan | str | Path | None = None,
     sample: Sample = "auto",
     weight: str | None = None,
-    buckets: int = 4096,
+    buckets: int = DEFAULT_BUCKETS,
 ) -> Grouped:
-    """Group by key like `df.groupBy(*key)`, with the keys spread evenly over `slots` partitions.
+    """Group by key like `df.groupBy(key, *more)`, with the keys spread evenly over `slots` partitions.
 
     Nothing runs until a method of the result is called. Then the key is measured (unless `plan` is given: a
     plan or the path of a saved one), a table is planned, and the rows are shuffled once, by slot. With the planner
     "auto" a key without harmful skew is placed by hash alone.
     """
-    keys = key_columns(df, key)
+    keys = key_columns(df, key, *more)
     options = Options(slots, planner, plan, sample, weight, buckets)
     options.check(df, keys)
     return Grouped(df, keys, options)
@@ -59,7 +58,7 @@ def group_by(
 
 @dataclass(frozen=True)
 class Grouped:
-    """Grouped rows, with the methods of PySpark's `GroupedData`."""
+    """Grouped rows, with the methods of PySpark's `GroupedData`; what `unskew.groupBy` returns."""
 
     df: DataFrame
     keys: KeyColumns
@@ -67,12 +66,15 @@ class Grouped:
 
     @cached_property
     def plan(self) -> Plan | None:
-        """The plan that the methods run under, or None where hashing is as good; measures the key."""
-        return None if steps_aside(self._planned, self.options) else self._planned
+        """The plan that the methods run under, or None if hashing is as good; measures the key."""
+        return None if hashing_suffices(self._plan, self.options) else self._plan
 
     @cached_property
-    def _planned(self) -> Plan:
+    def _plan(self) -> Plan:
         return plan_for([(self.df, self.keys)], self.options)
+
+    def __repr__(self) -> str:
+        return f"Grouped(by {self.keys}, {self.options.summary()})"
 
     def applyInPandas(
         self,
@@ -82,7 +84,7 @@ class Grouped:
     ) -> DataFrame:
         """Map every group with `func`, as PySpark's method of this name does.
 
-        With `merge` a key that is too heavy for one slot may be split: `func` then sees a part of its rows,
+        With `merge` a key that is too heavy for one slot may be split: `func` then gets a part of its rows,
         and `merge` gets the partial results of a key (one or more) and returns the final ones.
         """
         return self._apply("applyInPandas", func, schema, merge)
@@ -102,9 +104,9 @@ class Grouped:
         Aggregates that Spark combines before the shuffle (sum, count, max, …) do not suffer from skew and are left to
         plain Spark, unless a plan or a planner was asked for.
         """
-        if self._asked() or not all(map(combines, exprs)):
-            return self._finish(lambda grouped: grouped.agg(*exprs))  # type: ignore[arg-type]
-        return self.df.groupBy(*self.keys.columns()).agg(*exprs)  # type: ignore[arg-type]
+        if self.options.leaves_choice() and all(map(combines, exprs)):
+            return self._plain().agg(*exprs)  # type: ignore[arg-type]
+        return self._aggregate(lambda grouped: grouped.agg(*exprs))  # type: ignore[arg-type]
 
     def count(self) -> DataFrame:
         """The number of rows of every group."""
@@ -132,7 +134,7 @@ class Grouped:
 
     def pivot(self, pivot_col: str, values: list[Any] | None = None) -> GroupedData:
         """Pivot on a column. Spark combines before it shuffles here, so this is plain Spark's own."""
-        return self.df.groupBy(*self.keys.columns()).pivot(pivot_col, values)
+        return self._plain().pivot(pivot_col, values)
 
     def cogroup(self, other: Grouped) -> Cogrouped:
         """Cogroup with other grouped rows: both sides under one plan."""
@@ -142,7 +144,7 @@ class Grouped:
             raise ValueError(
                 f"cannot cogroup by {self.keys.names} and {other.keys.names}: the keys differ in length"
             )
-        if _types(self.keys) != _types(other.keys):
+        if self.keys.types() != other.keys.types():
             raise ValueError(
                 f"cannot cogroup keys of type {self.keys.type} and {other.keys.type}: cast one of them"
             )
@@ -157,31 +159,37 @@ class Grouped:
         return Cogrouped(self, other, options)
 
     def thenBy(
-        self, *key: str, servers: int | None = None, plan: ChainPlan | str | Path | None = None
-    ) -> Chained:
-        """Group what this operator puts out by another key, with keys that occur together in one place.
+        self,
+        key: Key,
+        *more: str,
+        servers: int | None = None,
+        plan: ChainPlan | str | Path | None = None,
+    ) -> ChainedGroups[Grouped]:
+        """Group the output of this operator by another key, with keys that occur together in one place.
 
         `unskew.groupBy(df, "region").thenBy("hashtag").applyInPandas(f, …).applyInPandas(g, …)`: `f` maps the groups
         of the first key, `g` those of the second, with one shuffle each, and most records of the second shuffle are
         read where they were written. `servers` and `plan` as in `unskew.plan_chain`.
         """
-        from unskew.spark.chain import chained  # it stands on this module
+        if isinstance(plan, str | Path):
+            plan = ChainPlan.load(plan)
+        chain = (self.keys.names, key_names(key, *more))
+        check_chain(self.df, chain, self.options, servers, plan)
+        return ChainedGroups(self.df, chain, self.options, servers, plan)
 
-        return chained(self.df, (self.keys.names, key), self.options, servers, plan)
-
-    def _asked(self) -> bool:
-        return self.options.plan is not None or self.options.planner != "auto"
+    def _plain(self) -> GroupedData:
+        return self.df.groupBy(*self.keys.columns())
 
     def _builtin(self, name: str, cols: Sequence[str]) -> DataFrame:
-        if self._asked():
-            return self._finish(lambda grouped: getattr(grouped, name)(*cols))
-        plain: DataFrame = getattr(self.df.groupBy(*self.keys.columns()), name)(*cols)
-        return plain
+        if not self.options.leaves_choice():
+            return self._aggregate(lambda grouped: getattr(grouped, name)(*cols))
+        result: DataFrame = getattr(self._plain(), name)(*cols)
+        return result
 
-    def _finish(self, method: Callable[[GroupedData], DataFrame]) -> DataFrame:
+    def _aggregate(self, method: Callable[[GroupedData], DataFrame]) -> DataFrame:
         """Run an aggregation on slots and take the slot out of the result."""
         self.options.refuse_split("an aggregation needs them whole, so choose another")
-        plain = method(self.df.groupBy(*self.keys.columns()))
+        plain = method(self._plain())
         if self.plan is None:
             return plain
         name = free_name("__slot", self.df.columns, plain.columns)
@@ -191,11 +199,16 @@ class Grouped:
         """Rows shuffled by slot and grouped by slot, called `name`, and key.
 
         The slot is an expression of the key, so grouping by both is grouping by key, and Spark sees that the shuffle
-        by slot serves.
+        by slot suffices.
         """
         slot = slot_column(plan.table, self.keys.hash())
         shuffled = self.df.repartitionById(plan.slots, slot)
         return shuffled.groupBy(slot.alias(name), *self.keys.columns())
+
+    def _on_slot_column(self, plan: Plan, name: str) -> GroupedData:
+        """As `_on_slots`, with the slot as a column called `name`, which the user's function must not see."""
+        routed = self.df.withColumn(name, slot_column(plan.table, self.keys.hash()))
+        return routed.repartitionById(plan.slots, name).groupBy(column(name), *self.keys.columns())
 
     def _apply(
         self,
@@ -206,61 +219,55 @@ class Grouped:
     ) -> DataFrame:
         if merge is None:
             self.options.refuse_split("pass merge= to combine the partial results")
-        plain: DataFrame = getattr(self.df.groupBy(*self.keys.columns()), method)(func, schema)
+        plain: DataFrame = getattr(self._plain(), method)(func, schema)
         if merge is not None:
             self._check_partial(plain)
         plan = self.plan if merge is None else self._split_plan()
-        if self._takes_whole_groups(func):
-            # also where hashing is as good as any table: a partition as one stream is faster than a stream a group
-            result = self._apply_by_partition(plan or self._planned, method, func, schema, plain)
+        if self._can_stream_partitions() and not takes_batches(func):
+            # Also if hashing is as good as any table: a stream per partition is faster than a stream per group.
+            result = self._apply_by_partition(plan or self._plan, method, func, schema, plain.schema)
         elif plan is None:
             result = plain
         else:
             result = self._apply_by_group(plan, method, func, schema)
-        return result if merge is None else self._merged(result, method, merge, schema)
+        if merge is None:
+            return result
+        merged: DataFrame = getattr(result.groupBy(*self.keys.columns()), method)(merge, schema)
+        return merged
 
-    def _takes_whole_groups(self, func: Callable[..., Any]) -> bool:
-        """Whether `group_apply` can call the function: not one on parts of a group, and not on another Spark.
-
-        It converts with PySpark's internal code, which the workers of another version may not have.
-        """
-        return self.df.sparkSession.version.startswith("4.3.") and "Iterator" not in _hints(func)
+    def _can_stream_partitions(self) -> bool:
+        """Whether `apply` works with this Spark: it uses PySpark's private conversions, which differ by version."""
+        return self.df.sparkSession.version.startswith("4.3.")
 
     def _apply_by_partition(
-        self, plan: Plan, method: str, func: Callable[..., Any], schema: StructType | str, plain: DataFrame
+        self,
+        plan: Plan,
+        method: str,
+        func: Callable[..., Any],
+        schema: StructType | str,
+        result_schema: StructType,
     ) -> DataFrame:
-        """One stream a partition. `plain` is the same as Spark would do it; its schema is the one asked for."""
+        """One Arrow stream per partition; `result_schema` is `schema` as Spark has parsed it."""
         apply = in_pandas if method == "applyInPandas" else in_arrow
         keys = [self.df.columns.index(field(self.df, name).name) for name in self.keys.names]
-        settings = Settings.of(self.df.sparkSession.conf.get)
+        settings = ConversionSettings.of(self.df.sparkSession.conf.get)
         shuffled = self.df.repartitionById(plan.slots, slot_column(plan.table, self.keys.hash()))
         ordered = shuffled.sortWithinPartitions(*self.keys.columns())
-        return ordered.mapInArrow(apply(func, _arguments(func), keys, plain.schema, settings), schema)
+        return ordered.mapInArrow(apply(func, argument_count(func), keys, result_schema, settings), schema)
 
     def _apply_by_group(
         self, plan: Plan, method: str, func: Callable[..., Any], schema: StructType | str
     ) -> DataFrame:
-        """One stream a group, by PySpark's own method."""
+        """One Arrow stream per group, by PySpark's own method."""
         name = free_name("__slot", self.df.columns)
         if plan.table.is_split:
-            # a split key's slot is drawn once, into a column: an expression would be drawn anew after the shuffle
+            # A split key's slot is drawn once, into a column: an expression would be drawn again after the shuffle.
             grouped = self._on_slot_column(plan, name)
-            func = _without_column(func, 1, name)
+            func = without_column(func, 1, name)
         else:
             grouped = self._on_slots(plan, name)
-        result: DataFrame = getattr(grouped, method)(_without_slot(func, 1), schema)
+        result: DataFrame = getattr(grouped, method)(without_slot(func, 1), schema)
         return result
-
-    def _on_slot_column(self, plan: Plan, name: str) -> GroupedData:
-        """As `_on_slots`, with the slot as a column called `name`, which the user's function must not see."""
-        routed = self.df.withColumn(name, slot_column(plan.table, self.keys.hash()))
-        return routed.repartitionById(plan.slots, name).groupBy(column(name), *self.keys.columns())
-
-    def _merged(
-        self, partial: DataFrame, method: str, merge: Callable[..., Any], schema: StructType | str
-    ) -> DataFrame:
-        merged: DataFrame = getattr(partial.groupBy(*self.keys.columns()), method)(merge, schema)
-        return merged
 
     def _check_partial(self, partial: DataFrame) -> None:
         try:
@@ -271,24 +278,14 @@ class Grouped:
             ) from error
 
     def _split_plan(self) -> Plan | None:
-        """The plan for an operator that can merge: keys above half a slot are split as finely as the heaviest needs."""
-        plan = (
-            self._planned
-        )  # also where auto steps aside: that hashing cannot be bettered holds for whole keys only
-        if plan.planner != "auto" or plan.bound <= 1.0:
-            return self.plan
-        options: dict[str, Any] = {
-            "theta": 0.5 / plan.slots,
-            "mu": None,
-            "choices": max(2, math.ceil(plan.bound)),
-        }
-        table = make_table("dkg-pkg", plan.histogram, plan.slots, **options)
-        return replace(plan, table=table, planner="dkg-pkg", options=options)
+        """The plan for an operator that can merge."""
+        # Not `self.plan`: that hashing is as good as any table holds for whole keys only.
+        return split_plan(self._plan) or self.plan
 
 
 @dataclass(frozen=True)
 class Cogrouped:
-    """Two sets of grouped rows under one plan."""
+    """Two sets of grouped rows under one plan; what `Grouped.cogroup` returns."""
 
     left: Grouped
     right: Grouped
@@ -296,9 +293,12 @@ class Cogrouped:
 
     @cached_property
     def plan(self) -> Plan | None:
-        """The plan for both sides together, or None where it is left to plain Spark."""
-        plan = plan_for([(g.df, g.keys) for g in (self.left, self.right)], self.options)
-        return None if steps_aside(plan, self.options) else plan
+        """The plan for both sides together, or None if hashing is as good; measures both sides."""
+        plan = plan_for([(side.df, side.keys) for side in (self.left, self.right)], self.options)
+        return None if hashing_suffices(plan, self.options) else plan
+
+    def __repr__(self) -> str:
+        return f"Cogrouped(by {self.left.keys} and by {self.right.keys}, {self.options.summary()})"
 
     def applyInPandas(self, func: Callable[..., Any], schema: StructType | str) -> DataFrame:
         """Map every pair of groups with `func`, as PySpark's method of this name does."""
@@ -312,77 +312,92 @@ class Cogrouped:
         sides = (self.left, self.right)
         plan = self.plan
         if plan is None:
-            left, right = (g.df.groupBy(*g.keys.columns()) for g in sides)
+            left, right = (side._plain() for side in sides)
         else:
-            # a column: Spark does not see that two expressions place both sides alike, and would shuffle them again
+            # A column: Spark does not see that two expressions place both sides alike, and would shuffle them again.
             name = free_name("__slot", self.left.df.columns, self.right.df.columns)
-            left, right = (g._on_slot_column(plan, name) for g in sides)
-            func = _without_slot(_without_column(func, 2, name), 2)
+            left, right = (side._on_slot_column(plan, name) for side in sides)
+            func = without_slot(without_column(func, 2, name), 2)
         result: DataFrame = getattr(left.cogroup(right), method)(func, schema)
         return result
 
 
-def combines(expr: Column | dict[str, str]) -> bool:
-    """Whether every aggregate in the expression is one that Spark combines before the shuffle.
+@dataclass(frozen=True)
+class ChainedGroups(Generic[Next]):
+    """Rows grouped by a key, whose results are then grouped by others; what `thenBy` returns.
 
-    Told from the text of the expression; a name that is not known counts as one that does not combine, which is
-    never wrong, only slower.
-
-    >>> combines({"x": "sum"}), combines({"x": "collect_list"})
-    (True, False)
+    `applyInPandas` and `applyInArrow` are those of the first operator. What they return has those of the next operator,
+    and the last operator gives a DataFrame.
     """
-    names = expr.values() if isinstance(expr, dict) else re.findall(r"([A-Za-z_]\w*)\(", str(expr))
-    return bool(names) and {name.lower() for name in names} <= _COMBINES
+
+    df: DataFrame
+    keys: tuple[tuple[str, ...], ...]
+    options: Options
+    servers: int | None = None
+    saved_plan: ChainPlan | None = None
+
+    def thenBy(self, key: Key, *more: str) -> ChainedGroups[PlannedChain[Next]]:
+        """One more operator after these."""
+        keys = (*self.keys, key_names(key, *more))
+        check_chain(self.df, keys, self.options, self.servers, self.saved_plan)
+        return ChainedGroups(self.df, keys, self.options, self.servers, self.saved_plan)
+
+    @cached_property
+    def plan(self) -> ChainPlan:
+        """The tables of all operators: those of the saved plan, else measures the keys and plans."""
+        if self.saved_plan is not None:
+            return self.saved_plan
+        return plan_chain(
+            self.df,
+            self.keys,
+            slots=self.options.slots,
+            servers=self.servers,
+            sample=self.options.sample,
+            buckets=self.options.buckets,
+        )
+
+    def __repr__(self) -> str:
+        source = "saved plan" if self.saved_plan is not None else self.options.summary()
+        return f"ChainedGroups({_path(self.keys)}, {source})"
+
+    def applyInPandas(self, func: Callable[..., Any], schema: StructType | str) -> Next:
+        """Map every group of the first key with `func`; returns the rows grouped by the next key."""
+        return self._planned().applyInPandas(func, schema)
+
+    def applyInArrow(self, func: Callable[..., Any], schema: StructType | str) -> Next:
+        """Map every group of the first key with `func`; returns the rows grouped by the next key."""
+        return self._planned().applyInArrow(func, schema)
+
+    def _planned(self) -> PlannedChain[Next]:
+        return PlannedChain(self.df, self.keys, plans_of(self.plan))
 
 
-def _types(keys: KeyColumns) -> list[Any]:
-    if len(keys.names) == 1:
-        return [keys.type]
-    return [keys.type.field(i).type for i in range(keys.type.num_fields)]
+@dataclass(frozen=True)
+class PlannedChain(Generic[Next]):
+    """Rows and the two or more operators that are still to run on them, each with its plan."""
+
+    df: DataFrame
+    keys: tuple[tuple[str, ...], ...]
+    plans: tuple[Plan, ...]
+
+    def __repr__(self) -> str:
+        return f"PlannedChain({_path(self.keys)}, {self.plans[0].slots} slots)"
+
+    def applyInPandas(self, func: Callable[..., Any], schema: StructType | str) -> Next:
+        """Map every group of the next key with `func`."""
+        return self._after(self._grouped().applyInPandas(func, schema))
+
+    def applyInArrow(self, func: Callable[..., Any], schema: StructType | str) -> Next:
+        """Map every group of the next key with `func`."""
+        return self._after(self._grouped().applyInArrow(func, schema))
+
+    def _grouped(self) -> Grouped:
+        return group_by(self.df, self.keys[0], plan=self.plans[0])
+
+    def _after(self, result: DataFrame) -> Next:
+        rest: PlannedChain[Any] = PlannedChain(result, self.keys[1:], self.plans[1:])
+        return cast("Next", rest if len(rest.keys) > 1 else rest._grouped())
 
 
-def _without_slot(func: Callable[..., Any], inputs: int) -> Callable[..., Any]:
-    """The user's function, its key without the slot that stands first in ours; others are left as they are."""
-    if _arguments(func) != inputs + 1:
-        return func
-    return _like(func, lambda key, *rows: func(key[1:], *rows))
-
-
-def _without_column(func: Callable[..., Any], inputs: int, name: str) -> Callable[..., Any]:
-    """The user's function on rows without our slot column; rows are its last `inputs` arguments."""
-
-    def clean(rows: Any) -> Any:
-        if hasattr(rows, "drop_columns"):  # Arrow
-            return rows.drop_columns([name])
-        return rows.drop(columns=[name]) if hasattr(rows, "columns") else map(clean, rows)
-
-    def cleaned(*given: Any) -> Any:
-        return func(*given[:-inputs], *map(clean, given[-inputs:]))
-
-    return _like(func, cleaned)
-
-
-def _like(func: Callable[..., Any], inner: Callable[..., Any]) -> Callable[..., Any]:
-    """`inner` with as many arguments as `func`, its type hints and its name: PySpark looks at all of them."""
-    arguments = _arguments(func)
-    if arguments == 1:
-        return functools.wraps(func)(lambda a: inner(a))
-    if arguments == 2:
-        return functools.wraps(func)(lambda a, b: inner(a, b))
-    return functools.wraps(func)(lambda a, b, c: inner(a, b, c))
-
-
-def _hints(func: Callable[..., Any]) -> str:
-    """The types of the function's arguments and result, as text."""
-    written = inspect.getfullargspec(func).annotations
-    try:
-        return f"{written} {get_type_hints(func)}"
-    except (
-        NameError,
-        TypeError,
-    ):  # a name that is not known here, a callable object: PySpark goes by the text, too
-        return str(written)
-
-
-def _arguments(func: Callable[..., Any]) -> int:
-    return len(inspect.getfullargspec(func).args)
+def _path(keys: Sequence[tuple[str, ...]]) -> str:
+    return ", then ".join(f"by {', '.join(names)}" for names in keys)

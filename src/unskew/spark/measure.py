@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -13,69 +13,98 @@ from pyspark.sql import types as T
 from unskew.core.hashing import buckets_of
 from unskew.core.histogram import DEFAULT_BUCKETS, Histogram, Measures
 from unskew.spark.keys import Key, KeyColumns, column, field, free_name, key_columns, lots
-from unskew.spark.sketches import MOST_BUCKETS, aggregates, histogram_of, merged_hashes
+from unskew.spark.sketches import MOST_BUCKETS, aggregates, histogram_of, holds_values, merged_hashes
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-Sample = float | int | Literal["auto"] | None
+Sample: TypeAlias = float | int | Literal["auto"] | None
+"""Which records to measure: a share of them, about how many, "auto", or None for all."""
 
 TRACKED = 10_000
 """Keys whose load is read back one by one; a table rarely has a tenth of that many rows."""
 
 AUTO_SHARE = 0.1
-"""`sample="auto"` looks at a tenth of the records: counting them is then a small part of shuffling all of them."""
+"""`sample="auto"` reads a tenth of the records: counting them is then a small part of shuffling all of them."""
 
 AUTO_ROWS = 100_000
-"""With fewer sampled records than this, all are counted: there are few, so it costs little."""
+"""If a tenth is fewer records than this, all are counted by key: they are few, so it costs little."""
 
 AUTO_FIRST = 50_000
-"""So many records of each partition are counted, and a share of the others: all of little data, a tenth of much."""
+"""Sketches count this many records of each partition, and a tenth of the others: all of small data, a tenth of big."""
 
 
 def measure(
     df: DataFrame,
     key: Key,
-    *,
+    *more: str,
     buckets: int = DEFAULT_BUCKETS,
     weight: str | None = None,
-    sample: Sample = None,
+    sample: Sample = "auto",
     tracked: int = TRACKED,
 ) -> Histogram:
-    """Count the load of every bucket and of the heaviest keys, in one Spark job and without Python per row.
+    """Count the load of every bucket and of the heaviest keys, in the JVM: no Python sees a row.
 
-    Records are counted by key with Spark's own partial aggregation, the counts summed by bucket, and the
-    `tracked` heaviest keys read back with them. `weight` names a column with the cost of a record (bytes,
-    tuples, seconds); otherwise every record weighs 1. `sample` is a share of the records (a float below 1),
-    about how many to look at (a whole number; counts the rows first), or "auto": the first 50 000 of
-    every partition and a tenth of the others, by Spark's sketches (see `sketching`), which need no shuffle by key; with
-    a weight a tenth of all, or all if that is few, by key.
+    `weight` names a column with the cost of a record (bytes, tuples, seconds); otherwise every record weighs 1.
+    At most `tracked` keys are read back.
+
+    `sample="auto"` reads the first 50 000 records of every partition and a tenth of the others, in one job, with
+    Spark's own sketches, which need no shuffle by key and read back at most 1024 keys. A sketch has no weights, and
+    holds composite, struct and binary keys by their hash only. With these, a tenth of the records is counted by key, or
+    all of them if that is few. `sample=None` counts all records by key. A float below 1 is a share of the records; a
+    whole number is about how many to read, and costs another job to count them all.
     """
-    keys = key_columns(df, key)
+    keys = key_columns(df, key, *more)
+    _check(df, buckets, weight, sample, tracked)
+    if sample == "auto" and not holds_values(keys):
+        return _tenth_by_key(df, keys, buckets, weight, tracked)
+    return measure_for_planning(df, keys, buckets, weight, sample, tracked)
+
+
+def measure_for_planning(
+    df: DataFrame,
+    keys: KeyColumns,
+    buckets: int,
+    weight: str | None,
+    sample: Sample,
+    tracked: int = TRACKED,
+) -> Histogram:
+    """As `measure`, but sketches may hold keys by their hash alone, which is all that a table needs."""
+    if sample == "auto" and weight is None and buckets <= MOST_BUCKETS:
+        return _sketch(df, keys, buckets, tracked)
+    if sample == "auto":
+        return _tenth_by_key(df, keys, buckets, weight, tracked)
+    share = share_of(df, sample)
+    return scaled(_count(sampled(df, share), keys, buckets, weight, tracked), share)
+
+
+def _check(df: DataFrame, buckets: int, weight: str | None, sample: Sample, tracked: int) -> None:
     check_weight(df, weight)
     check_sample(sample)
     if buckets < 1:
         raise ValueError(f"buckets is at least 1, not {buckets}")
     if tracked < 0:
         raise ValueError(f"tracked is the number of keys to read back, 0 or more, not {tracked}")
-    if sample == "auto" and weight is None and buckets <= MOST_BUCKETS:
-        return _sketch(df, keys, buckets)
-    if sample == "auto":
-        histogram = _count(sampled(df, AUTO_SHARE), keys, buckets, weight, tracked)
-        if histogram.records >= AUTO_ROWS:
-            return scaled(histogram, AUTO_SHARE)
-        return _count(df, keys, buckets, weight, tracked)
-    share = share_of(df, sample)
-    return scaled(_count(sampled(df, share), keys, buckets, weight, tracked), share)
 
 
-def _sketch(df: DataFrame, keys: KeyColumns, buckets: int) -> Histogram:
+def _tenth_by_key(
+    df: DataFrame, keys: KeyColumns, buckets: int, weight: str | None, tracked: int
+) -> Histogram:
+    """A tenth of the records counted by key, or all of them if that is few."""
+    histogram = _count(sampled(df, AUTO_SHARE), keys, buckets, weight, tracked)
+    if histogram.records >= AUTO_ROWS:
+        return scaled(histogram, AUTO_SHARE)
+    return _count(df, keys, buckets, weight, tracked)
+
+
+def _sketch(df: DataFrame, keys: KeyColumns, buckets: int, tracked: int) -> Histogram:
     """The first records of every partition, and a sample of the others, in one job."""
     key_hash, place, lot = (free_name(name, df.columns) for name in ("__hash", "__place", "__lot"))
-    number = F.monotonically_increasing_id().bitwiseAND((1 << 33) - 1)  # of a row in its partition
+    # the low 33 bits number the rows of a partition
+    row_number = F.monotonically_increasing_id().bitwiseAND((1 << 33) - 1)
     first, drawn = f"{place} < {AUTO_FIRST}", f"{place} >= {AUTO_FIRST} AND {lot} < {AUTO_SHARE}"
-    seen = (
-        df.withColumns({key_hash: keys.hash(), place: number, lot: lots()})
+    figures = (
+        df.withColumns({key_hash: keys.hash(), place: row_number, lot: lots()})
         .where(f"{first} OR {drawn}")
         .agg(
             *(
@@ -85,12 +114,14 @@ def _sketch(df: DataFrame, keys: KeyColumns, buckets: int) -> Histogram:
         )
         .collect()[0]
     )
-    whole, sample = (histogram_of(seen[name].asDict(), keys, buckets) for name in ("first", "drawn"))
-    return whole.merge(scaled(sample, AUTO_SHARE)) if sample.records else whole
+    whole, sample = (histogram_of(figures[name].asDict(), keys, buckets) for name in ("first", "drawn"))
+    histogram = whole.merge(scaled(sample, AUTO_SHARE)) if sample.records else whole
+    return replace(histogram.trimmed(tracked), capacity=histogram.capacity)
 
 
 def _count(df: DataFrame, keys: KeyColumns, buckets: int, weight: str | None, tracked: int) -> Histogram:
-    parts = [f"k{i}" for i in range(len(keys.names))]  # the user's names might be ours, too
+    # names of our own: the user's might be those of our columns
+    parts = [f"k{i}" for i in range(len(keys.names))]
     count = F.count(F.lit(1)).cast("double")
     load = F.sum(column(weight).cast("double")) if weight else count
     by_key = (
@@ -115,47 +146,46 @@ def _count(df: DataFrame, keys: KeyColumns, buckets: int, weight: str | None, tr
 
 
 def _nullable(spark_type: T.DataType) -> T.DataType:
-    """The type with every part nullable, as it is where there is no key: Arrow refuses a null in other parts."""
+    """The type with every part nullable: rows of buckets have no key, and Arrow refuses a null in other parts."""
     if not isinstance(spark_type, T.StructType):
         return spark_type
-    return T.StructType([T.StructField(f.name, _nullable(f.dataType)) for f in spark_type.fields])
+    return T.StructType([T.StructField(part.name, _nullable(part.dataType)) for part in spark_type.fields])
 
 
 def _histogram(rows: pa.Table, keys: KeyColumns, buckets: int) -> Histogram:
-    """From the union of key rows and bucket rows; a bucket row counts its tracked keys too."""
+    """The histogram of the union of key rows and bucket rows; a bucket row includes its tracked keys."""
     is_key = rows["key"].to_numpy()
     heavy, whole = rows.filter(pa.array(is_key)), rows.filter(pa.array(~is_key))
     values = key_array(heavy["__k"].combine_chunks(), keys)
     hashes = heavy["id"].to_numpy()
     counts, weights = heavy["__n"].to_numpy(), heavy["__w"].to_numpy()
     tracked = Measures.of(counts, weights)
-    at = whole["id"].to_numpy()
-    sums = [_spread(at, whole[c].to_numpy(), buckets) for c in ("__n", "__w", "__d")]
+    bucket = whole["id"].to_numpy()
+    sums = [_spread(bucket, whole[name].to_numpy(), buckets) for name in ("__n", "__w", "__d")]
     homes = buckets_of(hashes, buckets)
     for total, part in zip(sums, (counts, weights, np.ones(len(hashes))), strict=True):
         total -= np.bincount(homes, part, buckets)
     rest_counts, rest_weights, distinct = (np.maximum(total, 0.0) for total in sums)
     rest = Measures(rest_counts, rest_weights, rest_counts)
-    everything = Histogram(values, hashes, tracked, rest, distinct, key_names=keys.names)
-    return merged_hashes(everything)
+    return merged_hashes(Histogram(values, hashes, tracked, rest, distinct, key_names=keys.names))
 
 
 def key_array(structs: pa.StructArray, keys: KeyColumns) -> pa.Array:
-    """The keys out of structs of their columns."""
+    """The keys from structs of their columns."""
     columns = structs.flatten()
     if len(keys.names) == 1:
         return columns[0].cast(keys.type)
     return pa.StructArray.from_arrays(columns, names=list(keys.names)).cast(keys.type)
 
 
-def _spread(at: Any, figures: Any, size: int) -> Any:
+def _spread(positions: Any, figures: Any, size: int) -> Any:
     whole = np.zeros(size)
-    whole[at] = figures
+    whole[positions] = figures
     return whole
 
 
 def sampled(df: DataFrame, share: float) -> DataFrame:
-    """A share of the records, the same ones each time."""
+    """A share of the records, the same ones in every run."""
     return df if share >= 1.0 else df.sample(fraction=share, seed=0)
 
 
@@ -169,7 +199,7 @@ def share_of(df: DataFrame, sample: float | None) -> float:
 
 
 def check_sample(sample: Sample) -> None:
-    """Refuse what is no sample; no Spark job runs."""
+    """Refuse what is not a sample; no Spark job runs."""
     if sample is None or sample == "auto":
         return
     if isinstance(sample, bool) or not isinstance(sample, int | float) or not sample > 0:
@@ -177,13 +207,11 @@ def check_sample(sample: Sample) -> None:
 
 
 def scaled(histogram: Histogram, share: float) -> Histogram:
-    """Figures of a sample made to stand for all records."""
+    """The figures of a sample scaled up to all records."""
     if share >= 1.0:
         return histogram
-    up = 1.0 / share
-    return replace(
-        histogram, tracked=histogram.tracked.scaled(up), rest=histogram.rest.scaled(up), sampled=share
-    )
+    tracked, rest = (measures.scaled(1.0 / share) for measures in (histogram.tracked, histogram.rest))
+    return replace(histogram, tracked=tracked, rest=rest, sampled=share)
 
 
 def check_weight(df: DataFrame, weight: str | None) -> None:

@@ -1,4 +1,4 @@
-"""Statistics gathered while the user's own job runs, with no job of ours."""
+"""Statistics gathered while the user's own job runs, without a job of ours."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Observation
 
 from unskew.core.histogram import DEFAULT_BUCKETS, Histogram
-from unskew.spark.keys import KeyColumns, free_name, key_columns
+from unskew.spark.keys import Key, KeyColumns, free_name, key_columns
 from unskew.spark.sketches import MOST_BUCKETS, aggregates, histogram_of
 
 if TYPE_CHECKING:
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Watched:
+class Observed:
     """A DataFrame that is measured while the user's own job reads it.
 
-    Use `df` in the job instead of the original. When the job's action has ended, `histogram` has its load, so that
+    Use `df` in the job instead of the original. When the job's action has ended, `histogram` has the load, so that
     the next run starts with a plan.
     """
 
@@ -32,23 +32,27 @@ class Watched:
     def histogram(self) -> Histogram:
         """The load that the job read; waits for the job's first action to end.
 
-        Bucket counts are exact, heavy keys are Spark's own sketch. Where the key has several columns, or is a struct
+        Bucket counts are exact, heavy keys come from Spark's own sketch. If the key has several columns, or is a struct
         or binary, the heavy keys are known by their hash only, which is all that planning needs.
         """
         return histogram_of(self.observation.get, self.keys, self.buckets)
 
+    def __repr__(self) -> str:
+        return f"Observed(by {self.keys}, {self.buckets} buckets)"
 
-def watch(df: DataFrame, *key: str, buckets: int = DEFAULT_BUCKETS) -> Watched:
-    """Measure `df` by `key` while the user's own job runs on the returned `Watched.df`; no job is started.
 
-    >>> watched = unskew.watch(events, "user")  # doctest: +SKIP
-    >>> unskew.groupBy(watched.df, "user", plan=plan).applyInPandas(score, schema)  # doctest: +SKIP
-    >>> plan = unskew.plan(watched.histogram, slots=64, previous=plan)  # doctest: +SKIP
+def observe(df: DataFrame, key: Key, *more: str, buckets: int = DEFAULT_BUCKETS) -> Observed:
+    """Measure `df` by `key` while the user's own job runs on the returned `Observed.df`; starts no job.
+
+    >>> observed = unskew.observe(events, "user")  # doctest: +SKIP
+    >>> unskew.groupBy(observed.df, "user", plan=plan).applyInPandas(score, schema)  # doctest: +SKIP
+    >>> plan = unskew.plan(observed.histogram, slots=64, previous=plan)  # doctest: +SKIP
     """
-    keys = key_columns(df, key)
+    keys = key_columns(df, key, *more)
     if not 1 <= buckets <= MOST_BUCKETS:
         raise ValueError(f"buckets is between 1 and {MOST_BUCKETS} here, not {buckets}")
     observation = Observation()
-    name = free_name("__hash", df.columns)
-    watched = df.withColumn(name, keys.hash()).observe(observation, *aggregates(keys, name, buckets))
-    return Watched(watched.drop(name), keys, buckets, observation)
+    key_hash = free_name("__hash", df.columns)
+    hashed = df.withColumn(key_hash, keys.hash())
+    counted = hashed.observe(observation, *aggregates(keys, key_hash, buckets))
+    return Observed(counted.drop(key_hash), keys, buckets, observation)

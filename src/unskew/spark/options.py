@@ -1,40 +1,44 @@
-"""From the options of an operator to the plan it runs under."""
+"""From the options of an operator to its plan: measure the inputs, then plan, then say whether to route.
+
+Options → plan_for (measure, then plan) → hashing_suffices: leave it to Spark, else `slot_column` of the plan's table
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
 
-from unskew.core.histogram import Histogram
+from unskew.core.histogram import DEFAULT_BUCKETS, Histogram
 from unskew.core.history import merge_all
-from unskew.core.plan import Plan
+from unskew.core.plan import Plan, make_table
 from unskew.core.planners import planner
 from unskew.core.routing import RoutingTable, check_slots
 from unskew.spark.keys import KeyColumns
-from unskew.spark.measure import Sample, check_sample, check_weight, measure
+from unskew.spark.measure import Sample, check_sample, check_weight, measure_for_planning
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 SLOTS_PER_CORE = 3
-"""The KIP paper finds 2-3 slots a core best under a balanced table."""
+"""The KIP paper finds 2-3 slots per core best under a balanced table."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """What every operator takes: `slots=, planner=, plan=, sample=, weight=, buckets=`."""
+    """The options of every operator: `slots=, planner=, plan=, sample=, weight=, buckets=`."""
 
     slots: int | None = None
     planner: str = "auto"
     plan: Plan | str | Path | None = None
     sample: Sample = "auto"
     weight: str | None = None
-    buckets: int = 4096
+    buckets: int = DEFAULT_BUCKETS
 
     def __post_init__(self) -> None:
         planner(self.planner)
@@ -49,15 +53,28 @@ class Options:
             )
 
     def check(self, df: DataFrame, keys: KeyColumns) -> None:
-        """Refuse an input that these options do not fit; no Spark job runs."""
+        """Refuse an input that does not fit these options; no Spark job runs."""
         check_weight(df, self.weight)
         if isinstance(self.plan, Plan):
             self.plan.check(keys.type, self.slots)
 
     def alike(self, other: Options) -> bool:
-        """Whether both ask for the same; a plan that was read twice is one plan."""
-        mine, theirs = (o.plan.table if isinstance(o.plan, Plan) else None for o in (self, other))
-        return replace(self, plan=None) == replace(other, plan=None) and mine == theirs
+        """Whether both ask for the same; a plan read twice from one file is the same plan."""
+        tables = [options.plan.table if isinstance(options.plan, Plan) else None for options in (self, other)]
+        return replace(self, plan=None) == replace(other, plan=None) and tables[0] == tables[1]
+
+    def leaves_choice(self) -> bool:
+        """Whether neither a plan nor a planner was asked for, so that plain Spark may do the work."""
+        return self.plan is None and self.planner == "auto"
+
+    def summary(self) -> str:
+        """The options that matter most, in words."""
+        if isinstance(self.plan, Plan):
+            return repr(self.plan)
+        slots = "default slots" if self.slots is None else f"{self.slots} slots"
+        weight = "" if self.weight is None else f", weight {self.weight}"
+        sample = "all records" if self.sample is None else f"sample {self.sample}"
+        return f"planner {self.planner}, {slots}{weight}, {sample}"
 
     def refuse_split(self, remedy: str) -> None:
         """Refuse a table that splits keys, for an operator that needs them whole."""
@@ -68,31 +85,47 @@ class Options:
 
 
 def plan_for(inputs: Sequence[tuple[DataFrame, KeyColumns]], options: Options) -> Plan:
-    """The plan for one operator over one or more inputs: the given one, else they are measured and planned for."""
+    """The plan of one operator over one or more inputs: the one in the options, else they are measured and planned."""
     if isinstance(options.plan, Plan):
         return options.plan
-    slots = options.slots or default_slots(inputs[0][0])
+    df, keys = inputs[0]
+    slots = options.slots or default_slots(df)
     check_slots(slots, options.buckets)
-    measured = [
-        measure(df, list(k.names), buckets=options.buckets, weight=options.weight, sample=options.sample)
-        for df, k in inputs
+    histograms = [
+        measure_for_planning(side, side_keys, options.buckets, options.weight, options.sample)
+        for side, side_keys in inputs
     ]
-    names = inputs[0][1].names
-    histogram = merge_all(_renamed(h, names) for h in measured)
-    context = planner(options.planner).context_options(cores=cores_of(inputs[0][0]) or slots)
-    return Plan.make(histogram, slots, options.planner, **context)
+    merged = merge_all(_renamed(histogram, keys.names) for histogram in histograms)
+    context = planner(options.planner).context_options(cores=cores_of(df) or slots)
+    return Plan.make(merged, slots, options.planner, **context)
 
 
-def steps_aside(plan: Plan, options: Options) -> bool:
-    """Whether `auto` found that hashing is as good as any table."""
-    if options.plan is not None or options.planner != "auto":
+def hashing_suffices(plan: Plan, options: Options) -> bool:
+    """Whether `auto` planned what hashing does anyway, so that plain Spark serves as well."""
+    if not options.leaves_choice():
         return False
     table = plan.table
     return table.same_routes(RoutingTable.hashed(table.slots, len(table.buckets), table.key_type))
 
 
+def split_plan(plan: Plan) -> Plan | None:
+    """The plan with keys above half a slot split as finely as the heaviest needs; None if no key needs it.
+
+    Only a plan by `auto` is changed: any other planner was asked for.
+    """
+    if plan.planner != "auto" or plan.bound <= 1.0:
+        return None
+    options: dict[str, Any] = {
+        "theta": 0.5 / plan.slots,
+        "mu": None,
+        "choices": max(2, math.ceil(plan.bound)),
+    }
+    table = make_table("dkg-pkg", plan.histogram, plan.slots, **options)
+    return replace(plan, table=table, planner="dkg-pkg", options=options)
+
+
 def _renamed(histogram: Histogram, names: tuple[str, ...]) -> Histogram:
-    """The histogram under other names of the key's columns: those of the two sides may differ."""
+    """The histogram with other names for the key columns: the two sides may name them differently."""
     if len(names) == 1:
         return replace(histogram, key_names=names)
     keys = pa.StructArray.from_arrays(histogram.keys.flatten(), names=list(names))
@@ -100,7 +133,7 @@ def _renamed(histogram: Histogram, names: tuple[str, ...]) -> Histogram:
 
 
 def default_slots(df: DataFrame) -> int:
-    """Three slots a core; where the cores cannot be told (Spark Connect), what Spark would use for a shuffle."""
+    """Three slots per core, or Spark's own number for a shuffle if the cores are unknown (Spark Connect)."""
     cores = cores_of(df)
     if cores is None:
         return int(df.sparkSession.conf.get("spark.sql.shuffle.partitions") or 200)
@@ -108,8 +141,8 @@ def default_slots(df: DataFrame) -> int:
 
 
 def cores_of(df: DataFrame) -> int | None:
-    """How many tasks Spark runs at once, where that can be told."""
+    """How many tasks Spark runs at once, or None on Spark Connect, whose client cannot know."""
     try:
         return int(df.sparkSession.sparkContext.defaultParallelism)
-    except PySparkException:  # Spark Connect has no SparkContext, and says so
+    except PySparkException:
         return None

@@ -1,4 +1,4 @@
-"""A Spark session for a command line: quiet, and silent about everything that is not an error of the user's."""
+"""A Spark session for a command line: it prints nothing but errors."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO
 
-from pyspark import SparkConf, SparkContext
+from pyspark import SparkConf
 from pyspark.errors import PySparkException
-from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
+
+from unskew.spark.versions.private import context_with_log
 
 _QUIET = {
     "spark.log.level": "ERROR",
@@ -21,16 +22,16 @@ _QUIET = {
 }
 
 _LOCAL = {
-    # a laptop whose own name does not resolve is no reason to fail
+    # so that a laptop whose own host name does not resolve works, too
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
 }
 
 
 def quiet_session(master: str, settings: Mapping[str, str]) -> SparkSession:
-    """The session in force, or a new one on `master` (`sc://…` for Spark Connect) that logs errors only.
+    """The active session, or a new one on `master` (`sc://…` for Spark Connect) that logs errors only.
 
-    What a new JVM prints while it starts is kept aside, and its last line told if it does not start.
+    What a new JVM prints while it starts is held back; if it does not start, its last line is part of the error.
     """
     active = SparkSession.getActiveSession()
     if active is not None:
@@ -44,9 +45,7 @@ def quiet_session(master: str, settings: Mapping[str, str]) -> SparkSession:
     conf = SparkConf().setMaster(master).setAppName("unskew").setAll(list(chosen.items()))
     with tempfile.TemporaryFile() as log:
         try:
-            # the developer hook of PySpark for this: the JVM's first lines cannot be turned off by a setting
-            gateway = launch_gateway(conf, {"stderr": log})  # type: ignore[no-untyped-call]
-            SparkContext(conf=conf, gateway=gateway)
+            context_with_log(conf, log)
         except PySparkException as error:
             why = _last_line(log) or str(error)
             if not _java():

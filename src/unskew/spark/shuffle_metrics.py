@@ -1,4 +1,4 @@
-"""Shuffle bytes that were read locally and over the network, as Spark's own task metrics have them."""
+"""Shuffle bytes read locally and over the network, from Spark's own task metrics."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 PATIENCE = 30.0
 """Seconds the UI may lag behind the jobs."""
 
-# not by a proxy that the environment may name: the UI is the driver's own
+# without a proxy that the environment may name: the UI runs in the driver
 _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
@@ -37,19 +37,22 @@ class ShuffleRead:
     def __add__(self, other: ShuffleRead) -> ShuffleRead:
         return ShuffleRead(self.local + other.local, self.remote + other.remote)
 
+    def __repr__(self) -> str:
+        return f"ShuffleRead(local={self.local}, remote={self.remote}, locality={self.locality:.3f})"
+
 
 class ShuffleMetrics:
-    """What the jobs that were started since the last `mark` (at first: since now) have read from shuffles.
+    """The shuffle bytes that jobs have read since the last `mark` (at first: since this was created).
 
     Asks the REST API of the driver's UI. Without it (`spark.ui.enabled=false`, or Spark Connect, where the client
-    cannot reach it) nothing is known, and every answer is None. A mark and a reading each run a job of one row, and
-    wait until the UI has heard of it: by then it has heard of all jobs that ended before. The UI forgets all but the
-    last `spark.ui.retainedStages` stages (1000).
+    cannot reach it) every answer is None. A mark and a reading each run a job of one row, and wait until the UI lists
+    it: by then the UI lists all jobs that ended before. The UI forgets all but the last `spark.ui.retainedStages`
+    stages (1000).
 
     >>> metrics = ShuffleMetrics(spark)  # doctest: +SKIP
     >>> unskew.groupBy(df, "user").count().collect()  # doctest: +SKIP
     >>> metrics.read()  # doctest: +SKIP
-    ShuffleRead(local=51234, remote=148766)
+    ShuffleRead(local=51234, remote=148766, locality=0.256)
     """
 
     def __init__(self, spark: SparkSession) -> None:
@@ -58,30 +61,33 @@ class ShuffleMetrics:
         self.mark()
 
     def mark(self) -> None:
-        """Forget what was read so far."""
+        """Count from here on."""
         if self._address is not None:
             self._since = self._fence(self._address)
 
     def read(self) -> ShuffleRead | None:
-        """All that was read since the mark."""
+        """The bytes read since the mark, or None without a UI."""
         stages = self.by_stage()
         return None if stages is None else sum(stages.values(), ShuffleRead(0, 0))
 
     def by_stage(self) -> dict[int, ShuffleRead] | None:
-        """The same by the id of the stage, for stages that read from a shuffle; what was tried again counts again."""
+        """The same by stage id, for stages that read from a shuffle; a stage that was retried counts again."""
         if self._address is None:
             return None
         until = self._fence(self._address)
-        found: dict[int, ShuffleRead] = {}
+        reads: dict[int, ShuffleRead] = {}
         for stage in _get(f"{self._address}/stages"):
             number = stage["stageId"]
             read = ShuffleRead(stage["shuffleLocalBytesRead"], stage["shuffleRemoteBytesRead"])
             if self._since < number < until and read.local + read.remote > 0:
-                found[number] = found.get(number, ShuffleRead(0, 0)) + read
-        return found
+                reads[number] = reads.get(number, ShuffleRead(0, 0)) + read
+        return reads
+
+    def __repr__(self) -> str:
+        return f"ShuffleMetrics({self._address or 'without a UI'})"
 
     def _fence(self, address: str) -> int:
-        """The stage of a small job that the UI knows to have ended: stages of earlier jobs have lower ids."""
+        """The stage id of a small job that the UI lists as ended: stages of earlier jobs have lower ids."""
         tag = f"unskew-{uuid.uuid4()}"
         self._spark.addTag(tag)
         try:
@@ -91,21 +97,23 @@ class ShuffleMetrics:
         end = time.monotonic() + PATIENCE
         while time.monotonic() < end:
             for job in _get(f"{address}/jobs?status=succeeded"):
-                if any(name.endswith(tag) for name in job["jobTags"]):  # Spark adds session and thread
+                # Spark puts session and thread before the tag
+                if any(name.endswith(tag) for name in job["jobTags"]):
                     return int(max(job["stageIds"]))
             time.sleep(0.02)
-        raise TimeoutError(f"Spark's UI at {address} did not hear of a job within {PATIENCE:.0f} s")
+        raise TimeoutError(f"Spark's UI at {address} did not list a finished job within {PATIENCE:.0f} s")
 
 
 def _address(spark: SparkSession) -> str | None:
     try:
         context = spark.sparkContext
-    except PySparkException:  # Spark Connect has none
+    except PySparkException:
+        # Spark Connect has none.
         return None
     return context.uiWebUrl and f"{context.uiWebUrl}/api/v1/applications/{context.applicationId}"
 
 
 def _get(address: str) -> list[dict[str, Any]]:
     with _OPENER.open(address, timeout=PATIENCE) as answer:
-        found: list[dict[str, Any]] = json.load(answer)
-    return found
+        rows: list[dict[str, Any]] = json.load(answer)
+    return rows

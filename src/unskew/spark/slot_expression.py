@@ -1,9 +1,9 @@
 """A routing table as a Spark expression, computed in the JVM.
 
-The expression needs no join and no column of its own. Buckets are an array literal. A heavy hash stands in
-one of two cells of another array (cuckoo hashing), so a record costs two look-ups whatever the number of heavy
-keys. The arrays are written as JSON text that Spark's optimizer folds into literals: building 10⁴ elements one
-by one through the Python API would take seconds.
+The expression needs no join and no column of its own. Buckets are an array literal. A heavy hash is in one
+of two cells of another array (cuckoo hashing), so a record costs two look-ups however many keys are heavy. The arrays
+are written as JSON text that Spark's optimizer folds into literals: building 10⁴ elements one by one through the
+Python API would take seconds.
 """
 
 from __future__ import annotations
@@ -23,14 +23,17 @@ from unskew.spark.keys import lots
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-_SHIFTS = (12, 36)  # which bits of the hash name its two cells: not those that name the bucket
-_MAX_BITS = 22  # 4M cells: hashes that still collide then were made to
+_SHIFTS = (12, 36)
+"""Where in the hash its two cell numbers start: not at the bits that give the bucket."""
+
+_MAX_BITS = 22
+"""At most 4M cells: hashes that still collide then were made to."""
 
 
 def slot_column(table: RoutingTable, key_hash: Column) -> Column:
     """The slot of a record as an expression over the hash of its key; never null.
 
-    Equal to `RoutingTable.slot_of_hashes`. Where the table has split rows, a record of a heavy key draws one of its
+    Equal to `RoutingTable.slot_of_hashes`. If the table has split rows, a record of a heavy key draws one of its
     slots, which makes the expression non-deterministic.
     """
     buckets = len(table.buckets)
@@ -49,15 +52,15 @@ def slot_column(table: RoutingTable, key_hash: Column) -> Column:
             .when(F.get(held, second) == key_hash, slots(second))
             .otherwise(slot)
         )
-    # the arrays hold no null, but Spark cannot know: without this a join would filter on the slot again
+    # The arrays hold no null, but Spark cannot know: without this a join would filter on the slot again.
     return F.coalesce(slot, F.lit(0))
 
 
 def cuckoo_cells(hashes: Hashes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """For each cell the row that stands in it or -1, and the hash to compare with.
+    """For each cell the table row in it or -1, and the hash to compare with.
 
-    Every row stands in one of the two cells that its hash names. An empty cell holds a number that names
-    other cells, so that no hash is found there.
+    Every row is in one of the two cells that its hash points to. An empty cell holds a number that points to
+    other cells, so that no hash matches there.
     """
     bits = max(4, int(2 * len(hashes) - 1).bit_length())
     while bits <= _MAX_BITS:
@@ -101,14 +104,14 @@ def _slots_by_cell(table: RoutingTable, cells: NDArray[np.int64]) -> Any:
         slots = _literal([int(table.heavy_slots[r]) if r >= 0 else 0 for r in rows], "array<int>")
         return lambda cell: F.get(slots, cell)
     ends = table.offsets.tolist()
-    named = [table.choices[ends[r] : ends[r + 1]].tolist() if r >= 0 else [0] for r in rows]
-    split = _literal(named, "array<array<int>>")
-    # Drawn, not in turn: where keys alternate, every record of one of them would have the same turn.
-    drawn = lots()
+    choices = [table.choices[ends[r] : ends[r + 1]].tolist() if r >= 0 else [0] for r in rows]
+    split = _literal(choices, "array<array<int>>")
+    # Drawn, not in turn: if two keys alternate, every record of one of them would have the same turn.
+    lot = lots()
 
     def slot(cell: Column) -> Column:
         row = F.get(split, cell)
-        return F.get(row, F.floor(drawn * F.size(row)).cast("int"))
+        return F.get(row, F.floor(lot * F.size(row)).cast("int"))
 
     return slot
 

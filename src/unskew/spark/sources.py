@@ -1,4 +1,4 @@
-"""A DataFrame from what a command line names: a file, a folder or a table."""
+"""A DataFrame from a file or folder that a command line names."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _GLOB = re.compile(r"([\[\]{}*?\\])")
 
 
 def read(spark: SparkSession, path: str, form: Format | None = None) -> DataFrame:
-    """The file or folder as a DataFrame; CSV with a header and inferred types, JSON with one object a line."""
+    """The file or folder as a DataFrame; CSV with a header and inferred types, JSON with one object per line."""
     chosen = form or guess_format(path)
     options: dict[str, Any] = {}
     if chosen == "csv":
@@ -36,7 +36,7 @@ def read(spark: SparkSession, path: str, form: Format | None = None) -> DataFram
     if not df.columns:
         raise ValueError(f"{path}: there are no columns: the {chosen} data is empty")
     if df.columns == ["_corrupt_record"]:
-        raise ValueError(f"{path}: not JSON with one object a line: convert it, or name another --format")
+        raise ValueError(f"{path}: not JSON with one object per line: convert it, or name another --format")
     return df
 
 
@@ -47,27 +47,27 @@ def check_path(path: str) -> None:
 
 
 def guess_format(path: str) -> Format:
-    """The format by the extension of the file, or of the files in a folder; Parquet where nothing can be seen."""
+    """The format by the extension of the file, or of the files in a folder; Parquet if they cannot be listed."""
     local = Path(path)
-    found = _BY_EXTENSION.get(_extension(local))
-    if found is not None:
-        return found
+    by_extension = _BY_EXTENSION.get(_extension(local))
+    if by_extension is not None:
+        return by_extension
     if _is_elsewhere(path) or not local.is_dir():
         if _is_elsewhere(path) or _GLOB.search(path):
             return "parquet"
         raise ValueError(
             f"{path}: the extension does not tell the format: give --format parquet, csv or json"
         )
-    inside = {
+    formats = {
         _BY_EXTENSION[extension]
         for file in local.rglob("*")
         if not any(part.startswith(("_", ".")) for part in file.relative_to(local).parts)
         and (extension := _extension(file)) in _BY_EXTENSION
     }
-    if len(inside) == 1:
-        return inside.pop()
-    what = "files of several formats" if inside else "no Parquet, CSV or JSON files"
-    raise ValueError(f"{path}: the folder holds {what}: give --format parquet, csv or json")
+    if len(formats) == 1:
+        return formats.pop()
+    content = "files of several formats" if formats else "no Parquet, CSV or JSON files"
+    raise ValueError(f"{path}: the folder holds {content}: give --format parquet, csv or json")
 
 
 def _extension(path: Path) -> str:
@@ -82,7 +82,7 @@ def _is_elsewhere(path: str) -> bool:
 
 
 def _literal(path: str) -> str:
-    """A local path as Spark must be told it: absolute, and nothing in its name taken for a pattern."""
+    """A local path as Spark needs it: absolute, and with nothing in its name taken for a pattern."""
     if _is_elsewhere(path) or not Path(path).exists():
         return path
     return _GLOB.sub(r"\\\1", str(Path(path).absolute()))

@@ -20,9 +20,9 @@ def plan(
     """The table of `keel`: correlated keys can share a server only where there are two operators or more.
 
     Locality is a property of chained operators: `plan_chain_tables` in `unskew.core.chains.locality` takes the
-    histograms of all operators and the pairs of keys between them, and makes their tables together. Under this name a single operator
-    gets the balance and the movement of `keel`, whose options these are. So code that takes the name of a planner needs
-    no special case.
+    histograms of all operators and the pairs of keys between them, and makes their tables together. Under this name
+    a single operator gets the balance and the movement of `keel`, whose options these are. So code that takes the name
+    of a planner needs no special case.
 
     Paper: Caneill et al., "Locality-aware routing in stateful streaming applications", section 3.3.
 
