@@ -342,7 +342,7 @@ def _steered(
     if isinstance(policy, str) and policy != "default":
         raise ValueError(f"policy is an unskew.Policy, or None for a fixed table, not {policy!r}")
     joint = planner == "locality" and len(row) > 1
-    if joint and isinstance(policy, Policy):
+    if joint and isinstance(policy, Policy) and policy != Policy():
         raise ValueError(
             "operators in a row are planned together, which weighs by options={'worth': …, 'every': …}: leave policy "
             "out, or plan each by itself, as with planner='keel'"
