@@ -15,7 +15,7 @@ from unskew.cli.console import plain_errors
 from unskew.report.text import inert
 
 if TYPE_CHECKING:
-    from unskew.report.watch.journal import Watched
+    from unskew.report.watch.journal import JournalReader
 
 
 @plain_errors()
@@ -39,34 +39,34 @@ def watch(
     ] = None,
 ) -> None:
     """Watch a live query: loads, imbalance, batch times, migrations, heavy keys, and every decision with its reason."""
-    from unskew.report.watch.journal import Watched
+    from unskew.report.watch.journal import JournalReader
 
     if tui and export is not None:
         raise ValueError("choose one of --tui and --export")
-    watched = Watched(checkpoint, operator)
+    reader = JournalReader(checkpoint, operator)
     with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C is how to stop watching
         if export is not None:
-            _export(watched, export)
+            _export(reader, export)
         elif tui:
             from unskew.report.watch.terminal import watch_in_terminal
 
-            watch_in_terminal(watched, Console())
+            watch_in_terminal(reader, Console())
         else:
-            _serve(watched, port, browser)
+            _serve(reader, port, browser)
 
 
-def _export(watched: Watched, path: Path) -> None:
+def _export(reader: JournalReader, path: Path) -> None:
     from unskew.report.page import write
     from unskew.report.watch.page import exported_page
 
-    write(path, exported_page(watched))
+    write(path, exported_page(reader))
     Console().print(Text(f"Page: {inert(str(path))}"), soft_wrap=True)
 
 
-def _serve(watched: Watched, port: int, browser: bool) -> None:
+def _serve(reader: JournalReader, port: int, browser: bool) -> None:
     from unskew.report.watch.server import WatchServer
 
-    with WatchServer(watched, port) as server:
+    with WatchServer(reader, port) as server:
         Console().print(Text(f"Watching on {server.address} (press Ctrl-C to stop)"), soft_wrap=True)
         if browser:
             webbrowser.open(server.address)
