@@ -68,7 +68,7 @@ def test_values_print_in_one_line(tmp_path: Path) -> None:
     diagnosis = diagnose_log(log)
     (finding,) = diagnosis.findings
     assert repr(diagnosis) == (
-        "LogDiagnosis('job\\n', 1 stages, 1 uneven, 6.0 s could be saved, 0.0 s of it by unskew)"
+        "LogDiagnosis('job\\n', 1 of 1 stages uneven, 6.0 s could be saved, 0.0 s of it by unskew)"
     )
     assert repr(finding) == "Finding(stage 0: data skew, 6.0 s of 9.0 s, not for unskew)"
     assert repr(finding.stage) == "Stage(0: 4 of 4 tasks, 9.0 s on 4 cores)"

@@ -1,4 +1,4 @@
-"""`unskew demo`: a skewed job and a live stream on this machine, plain and unskewed."""
+"""`unskew demo`: a skewed job and a live stream on this machine, plain and with unskew."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def demo(
         int, typer.Option(min=3, help="Batches of the stream; state starts to move in the second one.")
     ] = Clicks.batches,
 ) -> None:
-    """Run a skewed job and a live stream on local Spark, plain and with unskew, and write a page about it."""
+    """Run a skewed job and a live stream on local Spark, plain and with unskew, and write a page that compares them."""
     with plain_errors():
         check_target(out, "--out", creates_folder=True)
         from unskew.demo.acts import run

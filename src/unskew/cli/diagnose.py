@@ -13,7 +13,6 @@ import unskew
 from unskew.cli.console import check_target, plain_errors, print_json, progress
 from unskew.cli.data import (
     FormatOption,
-    JsonOption,
     KeyOption,
     MasterOption,
     PathArgument,
@@ -27,7 +26,7 @@ from unskew.cli.data import (
     parse_sample,
 )
 from unskew.cli.event_log import check_options, diagnose_event_log
-from unskew.cli.options import ConfOption
+from unskew.cli.options import ConfOption, JsonOption
 from unskew.core.diagnosis import check_cores
 from unskew.core.histogram import DEFAULT_BUCKETS
 from unskew.report.text import inert

@@ -14,7 +14,8 @@ from rich.text import Text
 
 from unskew.cli.console import first_line, print_json, progress
 from unskew.cli.machine import Check, Status, check_machine
-from unskew.report.text import inert
+from unskew.cli.options import JsonOption
+from unskew.report.text import counted, inert
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,7 +25,7 @@ _STYLES = {Status.OK: "green", Status.WARNING: "yellow", Status.PROBLEM: "bold r
 
 def doctor(
     no_spark: Annotated[bool, typer.Option("--no-spark", help="Skip the small Spark job.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Check Python, Java, Spark, memory and disk, and try a small job; exit code 1 if there is a problem."""
     with progress() as step:
@@ -70,9 +71,5 @@ def _print(checks: Sequence[Check], console: Console) -> None:
         if check.advice:
             console.print(Text(f"         → {inert(check.advice)}"), soft_wrap=True)
     problems = len(_problems(checks))
-    summary = (
-        f"{problems} problem{'s' * (problems != 1)}."
-        if problems
-        else "This machine has all that unskew needs."
-    )
+    summary = f"{counted(problems, 'problem')}." if problems else "This machine has all that unskew needs."
     console.print(Text(f"\n{summary}"))

@@ -91,7 +91,7 @@ class LogDiagnosis:
     def __repr__(self) -> str:
         name = self.application or self.application_id
         return (
-            f"LogDiagnosis({name!r}, {self.stages:,} stages, {self.uneven:,} uneven, "
+            f"LogDiagnosis({name!r}, {self.uneven:,} of {self.stages:,} stages uneven, "
             f"{self.saved:.1f} s could be saved, {self.saved_by_unskew:.1f} s of it by unskew)"
         )
 

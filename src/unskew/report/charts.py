@@ -188,7 +188,7 @@ def tradeoff(
     `points` have `name`, `kind`, `moved` and `imbalance`, `front` rows `setting`, `moved` and `imbalance` of
     one planner under several settings, joined where no other setting is better on both. Points above
     `highest` are left out: say so in the caption. State moved is on a cube-root scale, so that a tenth of a
-    per cent can be told from nothing.
+    per cent can be distinguished from zero.
     """
     visible = [row for row in points if row["imbalance"] <= highest]
     most = max([row["moved"] for row in [*visible, *front]] + [0.01])

@@ -310,7 +310,9 @@ def _glossary_rows(diagnosis: Diagnosis) -> Sequence[Row]:
 def _method(diagnosis: Diagnosis, source: str) -> list[str]:
     histogram = diagnosis.histogram
     measured = (
-        "all records" if histogram.sampled >= 1 else f"a sample, worth {histogram.sampled:.1%} of the records"
+        "all records"
+        if histogram.sampled >= 1
+        else f"a sample equivalent to {histogram.sampled:.1%} of the records"
     )
     weighted = not np.isclose(histogram.total, histogram.records)
     load = f"a weight column ({histogram.total:,.6g} in total)" if weighted else "the number of records"

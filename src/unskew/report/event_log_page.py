@@ -10,7 +10,7 @@ from unskew.eventlog.findings import Finding, LogDiagnosis
 from unskew.eventlog.stages import Stage
 from unskew.report.diagnosis_page import footer
 from unskew.report.page import Card, Cards, Chart, Column, Row, Section, Table, Text, render, write
-from unskew.report.text import inert, key_label
+from unskew.report.text import counted, inert, key_label
 
 STAGES = (
     Column("stage", "stage"),
@@ -74,6 +74,7 @@ def log_title(diagnosis: LogDiagnosis) -> str:
 
 def log_figures(diagnosis: LogDiagnosis) -> list[Card]:
     """The figures to see first."""
+    failed = counted(diagnosis.failed_attempts, "attempt")
     version = f"Spark {inert(diagnosis.spark_version)}, " if diagnosis.spark_version else ""
     figures = [
         Card(
@@ -89,7 +90,7 @@ def log_figures(diagnosis: LogDiagnosis) -> list[Card]:
         Card(
             "Tasks",
             f"{diagnosis.tasks:,}",
-            f"{version}{diagnosis.task_seconds:,.1f} s in total; {diagnosis.failed_attempts:,} attempts failed",
+            f"{version}{diagnosis.task_seconds:,.1f} s in total; {failed} failed",
         ),
         Card(
             "Shuffled over the network",
@@ -136,9 +137,9 @@ def where(finding: Finding) -> str:
     if stage.shuffle is not None:
         parts.append(str(stage.shuffle))
     attempts = {"failed or stopped": stage.failed, "speculative": stage.speculative}
-    parts += [f"{count} {kind} attempts" for kind, count in attempts.items() if count]
+    parts += [counted(count, f"{kind} attempt") for kind, count in attempts.items() if count]
     if len(stage.tasks) < stage.expected:
-        parts.append(f"{stage.expected - len(stage.tasks)} tasks not finished")
+        parts.append(f"{counted(stage.expected - len(stage.tasks), 'task')} not finished")
     return " · ".join(key_label(part, 120) for part in parts)
 
 

@@ -22,6 +22,15 @@ def inert(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
+def counted(count: int, noun: str) -> str:
+    """A number with its noun.
+
+    >>> counted(1, "attempt"), counted(2000, "attempt")
+    ('1 attempt', '2,000 attempts')
+    """
+    return f"{count:,} {noun}{'s' * (count != 1)}"
+
+
 def key_label(key: Any, longest: int = LONGEST) -> str:
     r"""A key as short, inert text: null without quotes, text with quotes only where they are needed.
 
