@@ -22,15 +22,15 @@ from unskew.cli import app
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One skewed table as a Parquet, a CSV and a JSON file."""
-    here = tmp_path_factory.mktemp("data")
+    data = tmp_path_factory.mktemp("data")
     random = np.random.default_rng(0)
     shares = 1 / np.arange(1, 201)
     users = random.choice(200, size=5000, p=shares / shares.sum())
     rows = pd.DataFrame({"user": [f"u{i}" for i in users], "day": users % 3, "cost": users / 10})
-    rows.to_parquet(here / "rows.parquet")
-    rows.to_csv(here / "rows.csv", index=False)
-    rows.to_json(here / "rows.json", orient="records", lines=True)
-    return here
+    rows.to_parquet(data / "rows.parquet")
+    rows.to_csv(data / "rows.csv", index=False)
+    rows.to_json(data / "rows.json", orient="records", lines=True)
+    return data
 
 
 @pytest.fixture(autouse=True)
@@ -49,7 +49,7 @@ def figures(*arguments: str | Path) -> dict[str, Any]:
 
 
 def complaint(*arguments: str | Path) -> str:
-    """The one line that a mistake is answered with."""
+    """The error line of a command that was called wrongly."""
     result = run(*arguments)
     assert result.exit_code == 2, result.output
     assert result.stdout == ""
@@ -61,19 +61,19 @@ def complaint(*arguments: str | Path) -> str:
 
 def test_json_holds_the_figures_of_the_api(spark: SparkSession, folder: Path) -> None:
     df = spark.read.parquet(str(folder / "rows.parquet"))
-    found = unskew.diagnose(df, "user", slots=8, cores=4, weight="cost", buckets=512)
-    asked = ("--slots", "8", "--cores", "4", "--weight", "cost", "--buckets", "512")
-    assert figures("diagnose", "rows.parquet", "--key", "user", *asked) == found.to_dict()
+    diagnosis = unskew.diagnose(df, "user", slots=8, cores=4, weight="cost", buckets=512)
+    options = ("--slots", "8", "--cores", "4", "--weight", "cost", "--buckets", "512")
+    assert figures("diagnose", "rows.parquet", "--key", "user", *options) == diagnosis.to_dict()
 
 
 @pytest.mark.parametrize("name", ["rows.csv", "rows.json"])
 def test_every_format_gives_the_same_figures(name: str) -> None:
     same = ("--key", "user", "--key", "day", "--slots", "4")
-    expected, got = figures("diagnose", "rows.parquet", *same), figures("diagnose", name, *same)
-    # JSON and CSV types are inferred, so that day is another type, and its hash another one
+    expected, actual = figures("diagnose", "rows.parquet", *same), figures("diagnose", name, *same)
+    # JSON and CSV types are inferred, so day has another type, and therefore another hash
     for field in ("records", "distinct_keys", "key", "bound"):
-        assert got[field] == expected[field]
-    assert {tuple(h["key"]) for h in got["heavy"][:5]} == {tuple(h["key"]) for h in expected["heavy"][:5]}
+        assert actual[field] == expected[field]
+    assert {tuple(h["key"]) for h in actual["heavy"][:5]} == {tuple(h["key"]) for h in expected["heavy"][:5]}
 
 
 def test_a_folder_with_an_odd_name_is_read(folder: Path) -> None:
@@ -89,10 +89,10 @@ def test_a_table_is_read(spark: SparkSession, folder: Path) -> None:
     assert figures("diagnose", "--table", "rows_of_test_cli", "--key", "user")["records"] == 5000
 
 
-def test_a_sample_is_said_to_be_one() -> None:
-    found = figures("diagnose", "rows.parquet", "--key", "user", "--slots", "4", "--sample", "0.5")
-    assert found["sampled"] == 0.5
-    assert found["records"] == pytest.approx(5000, rel=0.1)
+def test_a_sample_is_reported_as_one() -> None:
+    diagnosis = figures("diagnose", "rows.parquet", "--key", "user", "--slots", "4", "--sample", "0.5")
+    assert diagnosis["sampled"] == 0.5
+    assert diagnosis["records"] == pytest.approx(5000, rel=0.1)
 
 
 def test_the_terminal_view_and_the_page(tmp_path: Path) -> None:
@@ -102,9 +102,9 @@ def test_the_terminal_view_and_the_page(tmp_path: Path) -> None:
     for word in ("How skewed is user?", "Predicted speedup", "keel", "u0", f"Report: {out}\n"):
         assert word in result.stdout
     assert "counting records by user" in result.stderr  # progress
-    found = read(out.read_text("utf-8"))
-    assert_self_contained(found)
-    assert "rows.parquet" in found.text
+    page = read(out.read_text("utf-8"))
+    assert_self_contained(page)
+    assert "rows.parquet" in page.text
 
 
 def test_hostile_keys_are_inert_everywhere(spark: SparkSession, tmp_path: Path) -> None:
@@ -118,14 +118,14 @@ def test_hostile_keys_are_inert_everywhere(spark: SparkSession, tmp_path: Path) 
     assert "[red]a[/red]" in result.stdout
     assert "\\x1b[2J" in result.stdout
     assert "\x1b" not in result.output
-    found = read(out.read_text("utf-8"))
-    assert_self_contained(found)
-    assert "img" not in found.tags
-    shown = figures("diagnose", tmp_path / "hostile.parquet", "--key", name, "--slots", "2")
-    assert {heavy["key"] for heavy in shown["heavy"]} == set(keys)
+    page = read(out.read_text("utf-8"))
+    assert_self_contained(page)
+    assert "img" not in page.tags
+    diagnosis = figures("diagnose", tmp_path / "hostile.parquet", "--key", name, "--slots", "2")
+    assert {heavy["key"] for heavy in diagnosis["heavy"]} == set(keys)
 
 
-def test_no_rows_are_no_error() -> None:
+def test_empty_data_is_not_an_error() -> None:
     Path("header.csv").write_text("user,n\n")
     assert "the data is empty" in run("diagnose", "header.csv", "--key", "user", "--slots", "4").stdout
     assert figures("diagnose", "header.csv", "--key", "user", "--slots", "4")["speedup"] == 1.0
@@ -136,16 +136,16 @@ def test_a_plan_is_saved_and_updated(spark: SparkSession, folder: Path, tmp_path
     result = run("plan", "rows.parquet", "--key", "user", "--slots", "8", "--planner", "keel", "--out", first)
     assert result.exit_code == 0
     assert "keel" in result.stdout
-    made = unskew.load(first)
+    plan = unskew.load(first)
     df = spark.read.parquet(str(folder / "rows.parquet"))
     same = unskew.plan(unskew.measure(df, "user"), 8, "keel")
-    assert made.table.same_routes(same.table)
-    assert {row.slot for row in df.transform(made.apply).select("slot").distinct().collect()} == set(range(8))
-    told = figures("plan", "rows.parquet", "--key", "user", "--previous", first, "--out", second)
-    assert told["slots"] == 8
-    assert told["version"] == 2
-    assert told["moved_state"] == 0.0
-    assert unskew.load(second).imbalance == told["imbalance"]
+    assert plan.table.same_routes(same.table)
+    assert {row.slot for row in df.transform(plan.apply).select("slot").distinct().collect()} == set(range(8))
+    updated = figures("plan", "rows.parquet", "--key", "user", "--previous", first, "--out", second)
+    assert updated["slots"] == 8
+    assert updated["version"] == 2
+    assert updated["moved_state"] == 0.0
+    assert unskew.load(second).imbalance == updated["imbalance"]
 
 
 def test_the_planners_are_listed_with_their_papers() -> None:
@@ -161,7 +161,7 @@ def test_the_version() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["nowhere.parquet", "--key", "user"], "nowhere.parquet: there is no such file"),
         (["rows.parquet"], "--key COLUMN"),
@@ -181,13 +181,13 @@ def test_the_version() -> None:
         (["--table", "no_such_table", "--key", "user"], "no_such_table"),
     ],
 )
-def test_mistakes_are_one_line(arguments: list[str], said: str) -> None:
-    assert said in complaint("diagnose", *arguments)
+def test_mistakes_are_one_line(arguments: list[str], message: str) -> None:
+    assert message in complaint("diagnose", *arguments)
 
 
 def test_unreadable_data_is_one_line(spark: SparkSession, tmp_path: Path) -> None:
     bad, pretty, empty = tmp_path / "bad.parquet", tmp_path / "pretty.json", tmp_path / "empty.csv"
-    bad.write_bytes(b"this is no Parquet file")
+    bad.write_bytes(b"this is not a Parquet file")
     pretty.write_text('[\n{"user":\n1}\n]')
     empty.write_text("")
     (tmp_path / "unknown.bin").write_text("")
@@ -219,10 +219,10 @@ def test_a_plan_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
     assert not (tmp_path / "x.plan").exists()
 
 
-def test_a_process_of_its_own_prints_json_and_is_quiet(folder: Path) -> None:
+def test_a_separate_process_prints_json_and_nothing_else(folder: Path) -> None:
     command = [sys.executable, "-m", "unskew", "diagnose", "rows.csv", "--key", "user"]
     settings = {**os.environ, "PYTHONWARNINGS": "default"}
-    done = subprocess.run(
+    process = subprocess.run(
         [*command, "--slots", "4", "--json", "--master", "local[1]"],
         cwd=folder,
         env=settings,
@@ -231,13 +231,13 @@ def test_a_process_of_its_own_prints_json_and_is_quiet(folder: Path) -> None:
         check=True,
         timeout=240,
     )
-    assert json.loads(done.stdout)["records"] == 5000
-    assert all(line.startswith("unskew: ") for line in done.stderr.splitlines()), done.stderr
+    assert json.loads(process.stdout)["records"] == 5000
+    assert all(line.startswith("unskew: ") for line in process.stderr.splitlines()), process.stderr
     assert not (folder / "spark-warehouse").exists()
 
 
-def test_a_machine_without_java_is_told_so(folder: Path) -> None:
-    done = subprocess.run(
+def test_a_missing_java_is_reported(folder: Path) -> None:
+    process = subprocess.run(
         [sys.executable, "-m", "unskew", "diagnose", "rows.csv", "--key", "user"],
         cwd=folder,
         env={**os.environ, "JAVA_HOME": "/nowhere"},
@@ -246,6 +246,6 @@ def test_a_machine_without_java_is_told_so(folder: Path) -> None:
         check=False,
         timeout=120,
     )
-    assert done.returncode == 2
-    assert "there is no Java" in done.stderr
-    assert "Traceback" not in done.stderr
+    assert process.returncode == 2
+    assert "there is no Java" in process.stderr
+    assert "Traceback" not in process.stderr

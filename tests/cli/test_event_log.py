@@ -34,7 +34,7 @@ def test_the_terminal_view_and_the_page(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--event-log", "gone"], "gone: there is no such file"),
         (["--event-log", REAL, "--key", "user"], "--key does not go with --event-log"),
@@ -44,10 +44,10 @@ def test_the_terminal_view_and_the_page(tmp_path: Path) -> None:
         (["--event-log", REAL, "--html", "."], "that is a folder"),
     ],
 )
-def test_mistakes_are_one_line(arguments: list[str | Path], said: str) -> None:
+def test_mistakes_are_one_line(arguments: list[str | Path], message: str) -> None:
     result = run(*arguments)
     assert result.exit_code == 2
     assert result.stdout == ""
     (line,) = [line for line in result.stderr.splitlines() if not line.endswith("…")]
     assert line.startswith("error: ")
-    assert said in line
+    assert message in line

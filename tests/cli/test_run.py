@@ -1,4 +1,4 @@
-"""`unskew run` from the command line to files on disk, and what a signal does to it."""
+"""`unskew run`, from the command line to files on disk, and how signals stop it."""
 
 from __future__ import annotations
 
@@ -105,6 +105,9 @@ slots = 2
 """
 
 
+POLICY = ", ".join(f"{name} {value}" for name, value in vars(unskew.Policy()).items())
+
+
 @pytest.fixture
 def folder(tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Two jobs and their input; modules that a job imports are found in its folder only while a test runs."""
@@ -149,7 +152,7 @@ def test_a_batch_job_calls_the_function_beside_it(folder: Path) -> None:
     assert {row["user"]: row["score"] for row in pq.read_table(folder / "out").to_pylist()} == totals
 
 
-def test_a_stream_of_operators_in_a_row(folder: Path) -> None:
+def test_a_stream_of_chained_operators(folder: Path) -> None:
     job = folder / "stream.toml"
     first = 'update_each = "scores_of_a_job:number"\noutput = "user string, amount long, n long"\nstate = "n long"'
     last = '[[operator]]\nkey = "amount"\naggregates = { most = { max = "n" } }'
@@ -162,7 +165,7 @@ def test_a_stream_of_operators_in_a_row(folder: Path) -> None:
     assert max(row["most"] for row in state) == Counter(USERS)["ann"]
 
 
-def test_a_batch_job_of_operators_in_a_row(folder: Path) -> None:
+def test_a_batch_job_of_chained_operators(folder: Path) -> None:
     job = folder / "batch.toml"
     first = 'apply = "scores_of_a_job:same"\noutput = "user string, amount int"'
     last = '[[operator]]\nkey = "amount"\naggregates = { user = { first = "user", by = "user" } }'
@@ -175,22 +178,22 @@ def test_a_batch_job_of_operators_in_a_row(folder: Path) -> None:
     )
 
 
-def test_a_check_tells_what_would_run_and_runs_nothing(folder: Path) -> None:
-    told = run(folder / "stream.toml", "--check")
-    assert told.exit_code == 0, told.output
+def test_a_check_prints_what_will_run_and_runs_nothing(folder: Path) -> None:
+    check = run(folder / "stream.toml", "--check")
+    assert check.exit_code == 0, check.output
     for words in ("is in order", "json files in in, as a stream", "by user: n = count(), total = sum(amount)",
-                  "parquet files in out", "2 slots, planner keel", "horizon 20", "availableNow",
+                  "parquet files in out", "2 slots, planner keel", POLICY, "availableNow",
                   "struct<user:string,n:bigint,total:bigint>"):  # fmt: skip
-        assert words in " ".join(told.stdout.split())
+        assert words in " ".join(check.stdout.split())
     assert not (folder / "checkpoint").exists()
-    told = run(folder / "batch.toml", "--check", "--measure")
-    assert told.exit_code == 0, told.output
-    assert "Plan(keel, 3 slots, 4 heavy keys, imbalance 1.800, bound 1.800)" in " ".join(told.stdout.split())
+    check = run(folder / "batch.toml", "--check", "--measure")
+    assert check.exit_code == 0, check.output
+    assert "Plan(keel, 3 slots, 4 heavy keys, imbalance 1.800, bound 1.800)" in " ".join(check.stdout.split())
     assert not (folder / "out").exists()
 
 
 @pytest.mark.parametrize(
-    ("file", "old", "new", "said"),
+    ("file", "old", "new", "message"),
     [
         ("stream.toml", 'key = "user"', 'key = "usr"', "[operator] there is no column 'usr'"),
         ("stream.toml", 'sum = "amount"', 'sum = "user"', "[operator] "),
@@ -206,28 +209,28 @@ def test_a_check_tells_what_would_run_and_runs_nothing(folder: Path) -> None:
     ],
 )
 def test_mistakes_are_one_line_that_names_the_file(
-    folder: Path, file: str, old: str, new: str, said: str
+    folder: Path, file: str, old: str, new: str, message: str
 ) -> None:
     job = folder / file
     job.write_text(job.read_text().replace(old, new))
-    told = run(job, "--check")
-    assert told.exit_code == 2, told.output
-    assert told.stdout == ""
-    lines = [line for line in told.stderr.splitlines() if not line.endswith("…")]
-    assert len(lines) == 1, told.stderr
+    check = run(job, "--check")
+    assert check.exit_code == 2, check.output
+    assert check.stdout == ""
+    lines = [line for line in check.stderr.splitlines() if not line.endswith("…")]
+    assert len(lines) == 1, check.stderr
     assert lines[0].startswith(f"error: {job}: ")
-    assert said in lines[0]
+    assert message in lines[0]
 
 
-def test_what_a_function_raises_is_told(folder: Path) -> None:
+def test_what_a_function_raises_is_reported(folder: Path) -> None:
     batch, stream = folder / "batch.toml", folder / "stream.toml"
     batch.write_text(BATCH.replace(":score", ":fail"))
     failing = 'update_each = "scores_of_a_job:fail_each"\noutput = "user string"\nstate = "n long"'
     stream.write_text(re.sub("aggregates = .*", failing, STREAM))
     for job in (batch, stream):
-        told = run(job)
-        assert told.exit_code == 2, told.output
-        assert "this row is bad" in told.stderr.splitlines()[-1]
+        failed = run(job)
+        assert failed.exit_code == 2, failed.output
+        assert "this row is bad" in failed.stderr.splitlines()[-1]
 
 
 def test_only_a_batch_job_can_be_measured(folder: Path) -> None:
@@ -238,28 +241,28 @@ def test_only_a_batch_job_can_be_measured(folder: Path) -> None:
 
 
 @pytest.mark.timeout(600)  # two Sparks start, one after the other
-def test_a_signal_stops_a_stream_and_it_goes_on(tmp_path: Path) -> None:
+def test_a_signal_stops_a_stream_and_the_next_run_resumes_it(tmp_path: Path) -> None:
     (tmp_path / "rate.toml").write_text(RATE)
     command = [sys.executable, "-m", "unskew", "run", str(tmp_path / "rate.toml"), "--master", "local[1]"]
-    seen = 0
+    batches = 0
     for number in (signal.SIGTERM, signal.SIGINT):
         with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
             try:
-                _wait_for_batch(process, tmp_path, seen + 1)  # then the one before is in the journal
+                _wait_for_batch(process, tmp_path, batches + 1)  # then the batch before is in the journal
                 process.send_signal(number)
-                _, said = process.communicate(timeout=120)
+                _, stderr = process.communicate(timeout=120)
             finally:
                 process.kill()
-        assert process.returncode == 128 + number, said
-        assert f"unskew: stopped by {number.name}, batch" in said
-        assert "Traceback" not in said
+        assert process.returncode == 128 + number, stderr
+        assert f"unskew: stopped by {number.name}, batch" in stderr
+        assert "Traceback" not in stderr
         assert not (tmp_path / "checkpoint" / "unskew" / "lease").exists()
-        seen = len(unskew.journal(str(tmp_path / "checkpoint")))
+        batches = len(unskew.journal(str(tmp_path / "checkpoint")))
 
 
 def _wait_for_batch(process: subprocess.Popen[str], folder: Path, batch: int) -> None:
     deadline = time.monotonic() + 250
     while not (folder / "out" / f"batch={batch}" / "_SUCCESS").exists():
-        assert process.poll() is None, "it ended by itself"
+        assert process.poll() is None, "it ended before the signal"
         assert time.monotonic() < deadline, "there was no batch"
         time.sleep(0.2)

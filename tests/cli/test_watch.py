@@ -76,10 +76,10 @@ def test_the_page_is_served_until_it_is_interrupted(checkpoint: Path) -> None:
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stderr is not None
-        found = re.search(r"http://127\.0\.0\.1:\d+/", process.stdout.readline())
-        assert found is not None
-        with urllib.request.urlopen(found[0], timeout=20) as answer:
-            assert b"unskew watch" in answer.read()
+        address = re.search(r"http://127\.0\.0\.1:\d+/", process.stdout.readline())
+        assert address is not None
+        with urllib.request.urlopen(address[0], timeout=20) as response:
+            assert b"unskew watch" in response.read()
         os.kill(process.pid, signal.SIGINT)
         assert process.wait(20) == 0
         assert process.stderr.read() == ""

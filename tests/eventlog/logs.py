@@ -1,4 +1,4 @@
-"""Event logs for tests: one cut from a real log of Spark 4.3, and lines made to order in the same form."""
+"""Event logs for tests: an excerpt of a real log of Spark 4.3, and events made to order in the same form."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 REAL = Path(__file__).parent / "golden" / "skewed.jsonl"
-"""The jobs of tests/spark/event_log_job.py, waiting ten times as long; bulky fields, paths and hosts are cut."""
+"""The jobs of tests/spark/event_log_job.py, waiting ten times as long; bulky fields, paths and hosts are removed."""
 
 START = {"Event": "SparkListenerLogStart", "Spark Version": "4.3.0"}
 END = {"Event": "SparkListenerApplicationEnd", "Timestamp": 9_000}
@@ -63,7 +63,7 @@ def info(stage: int, tasks: int, attempt: int, name: str) -> dict[str, Any]:
 def task(
     stage: int,
     index: int,
-    began: float,
+    started: float,
     ended: float,
     *,
     reason: str = "Success",
@@ -79,20 +79,20 @@ def task(
         "Task Info": {
             "Index": index,
             "Host": "h1",
-            "Launch Time": round(began * 1000),
+            "Launch Time": round(started * 1000),
             "Finish Time": round(ended * 1000),
             "Speculative": speculative,
             "Accumulables": [],
         },
         "Task Metrics": {
-            "Executor Run Time": round((ended - began) * 1000),
+            "Executor Run Time": round((ended - started) * 1000),
             "Shuffle Read Metrics": {"Total Records Read": records, "Local Bytes Read": 10 * records},
         },
     }
 
 
 def uneven_stage(stage: int = 0, longest: float = 9.0) -> list[dict[str, Any]]:
-    """Four tasks of a second on four cores, but for the last one, which has as many times the records."""
+    """Four tasks on four cores: three of one second, and one with `longest` times the time and the records."""
     ends = [1.0, 1.0, 1.0, longest]
     tasks = [task(stage, i, 0, end, records=round(100 * end)) for i, end in enumerate(ends)]
     return [submitted(stage, 4), *tasks, completed(stage, 4)]

@@ -11,7 +11,7 @@ from unskew.eventlog.stages import Stage, Task
 
 
 def stage(longest: dict[str, Any], usual: dict[str, Any] | None = None) -> Stage:
-    """Nine tasks of a second, and one of ten seconds with something special about it."""
+    """Nine tasks of one second, and one of ten seconds that differs in `longest`."""
     tasks = [Task(i, f"h{i % 3}", 0.0, 1.0, run=1.0, **(usual or {})) for i in range(9)]
     slow: dict[str, Any] = {"seconds": 10.0, "run": 10.0, **longest}
     return Stage(0, 0, "", (*tasks, replace(tasks[0], index=9, **slow)), 10, 0, 0, 10)
@@ -32,11 +32,15 @@ READ = {"shuffle_records": 100, "shuffle_bytes": 1000}
         (Cause.SCHEDULING, {"run": 1.0}, READ),
         (Cause.SPILL, {"spilled": 10**9}, READ),
         (Cause.WORK, {}, READ),
-        (Cause.WORK, {"shuffle_records": 150}, READ),  # half as many again do not explain ten times the time
+        (
+            Cause.WORK,
+            {"shuffle_records": 150},
+            READ,
+        ),  # 1.5 times the records do not explain ten times the time
         (Cause.WORK, {}, {}),
     ],
 )
-def test_the_log_tells_the_cause(cause: Cause, longest: dict[str, Any], usual: dict[str, Any]) -> None:
+def test_the_log_shows_the_cause(cause: Cause, longest: dict[str, Any], usual: dict[str, Any]) -> None:
     assert cause_of(stage(longest, usual)) is cause
 
 
@@ -68,10 +72,10 @@ def test_the_advice_is_the_call_to_make(operator: str, call: str) -> None:
     assert call in advice.text
 
 
-def test_skew_that_spark_splits_already_is_said_to_be() -> None:
+def test_the_advice_mentions_that_spark_splits_the_skew_already() -> None:
     split = Shuffle("SortMergeJoin", Partitioning.HASH, ("user",), split_by_spark=True)
-    assert "already in force" in advise(Cause.DATA, split).text
-    assert "already in force" not in advise(Cause.DATA, replace(split, split_by_spark=False)).text
+    assert "already at work" in advise(Cause.DATA, split).text
+    assert "already at work" not in advise(Cause.DATA, replace(split, split_by_spark=False)).text
 
 
 @pytest.mark.parametrize("cause", [Cause.DATA, Cause.WORK, Cause.FEW])
@@ -82,7 +86,7 @@ def test_only_a_key_can_be_placed(cause: Cause) -> None:
 
 
 @pytest.mark.parametrize("cause", sorted(set(Cause) - {Cause.DATA, Cause.WORK, Cause.FEW}))
-def test_what_is_not_about_keys_is_not_for_unskew(cause: Cause) -> None:
+def test_causes_that_are_not_about_keys_are_not_for_unskew(cause: Cause) -> None:
     advice = advise(cause, Shuffle("Window", Partitioning.HASH, ("user",)))
     assert not advice.fixable
     assert advice.text

@@ -24,8 +24,8 @@ def stages(path: Path) -> list[Stage]:
 
 
 def only(path: Path) -> Stage:
-    (found,) = stages(path)
-    return found
+    (stage,) = stages(path)
+    return stage
 
 
 def test_attempts_that_fail_or_are_stopped_are_counted_but_not_timed(tmp_path: Path) -> None:
@@ -44,13 +44,13 @@ def test_attempts_that_fail_or_are_stopped_are_counted_but_not_timed(tmp_path: P
     assert log.finished
 
 
-def test_shuffled_bytes_are_told_apart_by_where_they_were_read(tmp_path: Path) -> None:
+def test_local_and_remote_shuffle_bytes_are_counted_apart(tmp_path: Path) -> None:
     far = task(0, 1, 0, 3, records=7)
     far["Task Metrics"]["Shuffle Read Metrics"] = {"Total Records Read": 7, "Remote Bytes Read": 4000}
     log = EventLog(write_log(tmp_path / "app", [submitted(0, 2), task(0, 0, 0, 1), far, completed(0, 2)]))
     (stage,) = log.stages()
     assert (log.shuffle_local, log.shuffle_remote) == (1000, 4000)
-    assert sum(one.shuffle_bytes for one in stage.tasks) == 5000
+    assert sum(task.shuffle_bytes for task in stage.tasks) == 5000
 
 
 def test_of_a_task_and_its_speculative_copy_the_first_to_succeed_counts(tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ def test_of_a_task_and_its_speculative_copy_the_first_to_succeed_counts(tmp_path
         task(0, 0, 5, 7, speculative=True),
         task(0, 0, 0, 8, reason="TaskKilled"),
         completed(0, 1),
-        task(0, 0, 6, 9, reason="TaskKilled", speculative=True),  # told after the stage's end
+        task(0, 0, 6, 9, reason="TaskKilled", speculative=True),  # reported after the stage's end
     ]
     log = EventLog(write_log(tmp_path / "app", events))
     (stage,) = log.stages()
@@ -83,14 +83,14 @@ def test_attempts_of_a_stage_are_stages_of_their_own(tmp_path: Path) -> None:
         task(3, 1, 2, 4, attempt=1),
         completed(3, 1, attempt=1),
     ]
-    found = stages(write_log(tmp_path / "app", events))
-    assert [(stage.label, len(stage.tasks), stage.expected) for stage in found] == [
+    attempts = stages(write_log(tmp_path / "app", events))
+    assert [(stage.label, len(stage.tasks), stage.expected) for stage in attempts] == [
         ("3", 1, 2),
         ("3.1", 1, 1),
     ]
 
 
-def test_a_log_still_written_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
+def test_a_log_that_is_still_being_written_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
     path = write_log(tmp_path / "app.inprogress", [START, submitted(0, 3), task(0, 0, 0, 1)])
     path.write_bytes(path.read_bytes() + line(task(0, 1, 0, 2))[:-20])
     log = EventLog(path)
@@ -116,17 +116,17 @@ def test_cores_are_those_of_the_executors_at_the_end_of_the_stage(tmp_path: Path
 
 
 def test_tasks_in_parallel_are_at_most_the_cores(tmp_path: Path) -> None:
-    # Spark launches the next task a little before it notes the end of the last one
+    # Spark launches the next task a little before it records the end of the last one
     events = [submitted(0, 3), task(0, 0, 0, 1.1), task(0, 1, 0, 1.1), task(0, 2, 1, 2), completed(0, 3)]
     assert only(write_log(tmp_path / "app", [executor(2), *events])).width == 2
     assert only(write_log(tmp_path / "app", events)).width == 3
 
 
-def test_what_is_no_log_is_refused(tmp_path: Path) -> None:
-    other = tmp_path / "notes.txt"
-    other.write_text('{"Event":"Party"}\nnothing\n')
+def test_a_file_that_is_not_a_log_is_refused(tmp_path: Path) -> None:
+    notes = tmp_path / "notes.txt"
+    notes.write_text('{"Event":"Party"}\nnothing\n')
     with pytest.raises(ValueError, match=r"notes\.txt: not an event log of Spark"):
-        stages(other)
+        stages(notes)
 
 
 def test_a_damaged_event_is_named(tmp_path: Path) -> None:

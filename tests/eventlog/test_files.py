@@ -27,15 +27,15 @@ def test_the_content_says_how_a_file_is_compressed(codec: str, tmp_path: Path) -
     assert list(lines(path)) == TEXT.splitlines()
 
 
-def test_frames_one_after_the_other_are_one_file(tmp_path: Path) -> None:
-    # Spark ends a frame whenever it flushes, so that a log can be read while it is written.
+def test_consecutive_compressed_frames_are_one_file(tmp_path: Path) -> None:
+    # Spark ends a frame whenever it flushes, so that a log can be read while it is being written.
     half = len(TEXT) // 2
     path = tmp_path / "app"
     path.write_bytes(gzip.compress(TEXT[:half]) + gzip.compress(TEXT[half:]))
     assert list(lines(path)) == TEXT.splitlines()
 
 
-def test_of_a_file_cut_short_the_beginning_is_read(tmp_path: Path) -> None:
+def test_the_beginning_of_a_truncated_file_is_read(tmp_path: Path) -> None:
     whole = compressed(tmp_path / "app.zstd", "zstd").read_bytes()
     cut = tmp_path / "cut.zstd"
     cut.write_bytes(whole[: len(whole) * 3 // 4])
@@ -68,7 +68,7 @@ def test_a_compacted_file_stands_for_those_before_it(tmp_path: Path) -> None:
     assert [file.name for file in log_files(tmp_path)] == ["events_2_app.compact", "events_3_app"]
 
 
-def test_what_is_no_log_is_refused_by_name(tmp_path: Path) -> None:
+def test_a_path_that_is_not_a_log_is_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"gone: there is no such file"):
         log_files(tmp_path / "gone")
     with pytest.raises(ValueError, match="an empty folder"):
@@ -76,5 +76,5 @@ def test_what_is_no_log_is_refused_by_name(tmp_path: Path) -> None:
     (tmp_path / "app-1").touch()
     with pytest.raises(ValueError, match="name one of them, such as app-1"):
         log_files(tmp_path)
-    with pytest.raises(ValueError, match=r"s3a://bucket/app: .*copy the log here"):
+    with pytest.raises(ValueError, match=r"s3a://bucket/app: .*copy the log to this machine"):
         log_files("s3a://bucket/app")

@@ -1,4 +1,4 @@
-"""Lines cut from a real log: a failing task, a skewed group, and a join whose skew Spark splits."""
+"""Lines of a real log: a failing task, a skewed group, and a join whose skew Spark splits."""
 
 from __future__ import annotations
 
@@ -33,15 +33,20 @@ def test_stages_find_their_operators_and_keys(stages: dict[int, Stage]) -> None:
 
 
 def test_the_findings(stages: dict[int, Stage]) -> None:
-    found = diagnose_log(REAL)
-    start_up, skew = found.findings
+    diagnosis = diagnose_log(REAL)
+    start_up, skew = diagnosis.findings
     assert (start_up.stage.number, start_up.cause) == (3, Cause.STARTING)
     assert (skew.stage.number, skew.cause) == (6, Cause.DATA)
     assert skew.advice.fixable
-    assert found.saved_by_unskew == skew.saved == pytest.approx(47.8 - 37.7, abs=0.05)
-    assert (found.stages, found.tasks, found.failed_attempts, found.finished) == (9, 43, 1, True)
-    assert (found.shuffle_local, found.shuffle_remote) == (590_697, 0), "one host"
-    assert found.to_dict()["shuffle_remote_bytes"] == 0
+    assert diagnosis.saved_by_unskew == skew.saved == pytest.approx(47.8 - 37.7, abs=0.05)
+    assert (diagnosis.stages, diagnosis.tasks, diagnosis.failed_attempts, diagnosis.finished) == (
+        9,
+        43,
+        1,
+        True,
+    )
+    assert (diagnosis.shuffle_local, diagnosis.shuffle_remote) == (590_697, 0), "one host"
+    assert diagnosis.to_dict()["shuffle_remote_bytes"] == 0
 
 
 def test_a_worker_used_again_was_not_started(stages: dict[int, Stage]) -> None:

@@ -1,4 +1,4 @@
-"""Job files for tests: a sound stream and a sound batch job, and ways to spoil them."""
+"""Job files for tests: a valid stream and a valid batch job, and a way to change one setting."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ BATCH: dict[str, Any] = {
 
 
 def changed(job: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
-    """The job with one setting, named like `source.path`, put to a value; None takes it out."""
-    made = copy.deepcopy(job)
-    *tables, name = path.split(".")
-    inside = made
-    for table in tables:
-        inside = inside.setdefault(table, {})
+    """The job with one setting, named like `source.path`, set to a value; None removes it."""
+    copied = copy.deepcopy(job)
+    *path_to_table, name = path.split(".")
+    table = copied
+    for part in path_to_table:
+        table = table.setdefault(part, {})
     if value is None:
-        del inside[name]
+        del table[name]
     else:
-        inside[name] = value
-    return made
+        table[name] = value
+    return copied

@@ -37,7 +37,7 @@ def test_a_function_beside_the_job_file(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         ("scores_of_a_test:scor", "there is no 'scor' in scores_of_a_test: did you mean 'score'?"),
         ("scores_of_a_test:LIMIT", "not a function but int"),
@@ -45,6 +45,6 @@ def test_a_function_beside_the_job_file(folder: Path) -> None:
         ("needy_of_a_test:score", "it imports 'no_such_package', which is not installed"),
     ],
 )
-def test_a_function_that_is_not_there(folder: Path, name: str, said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+def test_a_function_that_is_not_there(folder: Path, name: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         load_function(name, folder)

@@ -10,35 +10,45 @@ from pathlib import Path
 import pytest
 
 from unskew import Budget, LoadRange, Policy, Utilisation
-from unskew.jobs.aggregates import OPTIONS
-from unskew.jobs.job import Cluster, Job, Operator, Places, Sink, Source, parse_job
+from unskew.jobs.job import Job, SparkSettings, parse_job
+from unskew.jobs.operator import OperatorSettings
+from unskew.jobs.placement import PlacementSettings
 from unskew.jobs.settings import settings_of
+from unskew.jobs.sink import SinkSettings
+from unskew.jobs.source import SourceSettings
+from unskew.streaming.operators.aggregates import AGGREGATES
 
 ROOT = Path(__file__).parents[2]
 GUIDE = (ROOT / "docs" / "run.md").read_text("utf-8")
-TABLES = {"source": Source, "operator": Operator, "sink": Sink, "plan": Places, "spark": Cluster}
+TABLES = {
+    "source": SourceSettings,
+    "operator": OperatorSettings,
+    "sink": SinkSettings,
+    "plan": PlacementSettings,
+    "spark": SparkSettings,
+}
 
 
 def test_every_setting_is_listed() -> None:
     listed = {
         name for row in re.findall(r"^\| (`.+?) \|", GUIDE, re.M) for name in re.findall("`(.+?)`", row)
     }
-    there = {f"[{table}] {name}" for table, cls in TABLES.items() for name in settings_of(cls)}
-    there |= {
+    settings = {f"[{table}] {name}" for table, cls in TABLES.items() for name in settings_of(cls)}
+    settings |= {
         name
         for name in settings_of(Job)
         if name not in TABLES and name not in ("policy", "budget", "scaling")
     }
-    assert listed == there | {"[policy]", "[budget]", "[scaling]"}
+    assert listed == settings | {"[policy]", "[budget]", "[scaling]"}
 
 
 @pytest.mark.parametrize(
     ("row", "names"),
     [
-        ("[policy]", [one.name for one in fields(Policy)]),
-        ("[budget]", [one.name for one in fields(Budget)]),
-        ("[scaling]", [one.name for cls in (LoadRange, Utilisation) for one in fields(cls)]),
-        ("[operator] aggregates", list(OPTIONS)),
+        ("[policy]", [field.name for field in fields(Policy)]),
+        ("[budget]", [field.name for field in fields(Budget)]),
+        ("[scaling]", [field.name for cls in (LoadRange, Utilisation) for field in fields(cls)]),
+        ("[operator] aggregates", list(AGGREGATES)),
     ],
 )
 def test_every_figure_is_listed(row: str, names: list[str]) -> None:

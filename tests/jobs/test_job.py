@@ -8,8 +8,13 @@ import pytest
 
 import unskew
 from tests.jobs.files import BATCH, STREAM, changed
-from unskew.jobs.aggregates import Kept
-from unskew.jobs.job import Cluster, Job, Operator, Places, Sink, Source, parse_job, read_job
+from unskew.jobs.aggregates import AggregateSettings
+from unskew.jobs.job import Job, SparkSettings, parse_job, read_job
+from unskew.jobs.operator import OperatorSettings
+from unskew.jobs.placement import PlacementSettings
+from unskew.jobs.sink import SinkSettings, build_sink
+from unskew.jobs.source import SourceSettings
+from unskew.streaming.driver.sinks import Kafka, Memory, Parquet, console
 
 FULL_STREAM = """
 mode = "stream"
@@ -78,7 +83,7 @@ def test_every_setting_of_a_stream(tmp_path: Path) -> None:
         name="clicks",
         checkpoint="state/clicks",
         trigger="10 seconds",
-        source=Source(
+        source=SourceSettings(
             "kafka",
             servers="a:9092,b:9092",
             topic="clicks",
@@ -89,26 +94,26 @@ def test_every_setting_of_a_stream(tmp_path: Path) -> None:
             watermark="10 minutes",
         ),
         operator=(
-            Operator(
+            OperatorSettings(
                 ("user", "hour"),
                 (
-                    Kept("n", "count"),
-                    Kept("pages", "count", "page"),
-                    Kept("last", "last", "page", {"by": "at"}),
-                    Kept("top", "top_k", "page", {"k": 5}),
-                    Kept("kinds", "approx_distinct", "page"),
+                    AggregateSettings("n", "count"),
+                    AggregateSettings("pages", "count", "page"),
+                    AggregateSettings("last", "last", "page", {"by": "at"}),
+                    AggregateSettings("top", "top_k", "page", {"k": 5}),
+                    AggregateSettings("kinds", "approx_distinct", "page"),
                 ),
                 window="5 minutes",
                 slide="1 minute",
                 emit="changed",
             ),
         ),
-        sink=Sink(function="out:send", persist=True),
-        plan=Places(8, 16, "kip", {"epsilon": 0.01}, 512, "first.plan"),
+        sink=SinkSettings(function="out:send", persist=True),
+        plan=PlacementSettings(8, 16, "kip", {"epsilon": 0.01}, 512, "first.plan"),
         policy=unskew.Policy(patience=3, tolerance=0.05),
         budget=unskew.Budget(0.1),
         scaling=unskew.Utilisation(0.5, 10),
-        spark=Cluster("local[4]", {"spark.driver.memory": "2g"}),
+        spark=SparkSettings("local[4]", {"spark.driver.memory": "2g"}),
         file=file,
     )
 
@@ -124,15 +129,25 @@ def test_every_setting_of_a_batch_job() -> None:
             "plan": {"sample": 0.5, "weight": "cost", "planner": "dkg-pkg"},
         }
     )
-    assert job.operator == (Operator(("user",), apply="a:f", merge="a:g", output="user string, n long"),)
-    assert job.sink == Sink("csv", path="out", mode="overwrite", options={"header": True})
-    assert job.plan == Places(planner="dkg-pkg", sample=0.5, weight="cost")
+    assert job.operator == (
+        OperatorSettings(("user",), apply="a:f", merge="a:g", output="user string, n long"),
+    )
+    assert job.sink == SinkSettings("csv", path="out", mode="overwrite", options={"header": True})
+    assert job.plan == PlacementSettings(planner="dkg-pkg", sample=0.5, weight="cost")
 
 
-def test_operators_in_a_row() -> None:
-    update = {"key": "region", "update": "a:f", "output": "region string, tag string", "state": "n long"}
-    kept = {"key": "tag", "aggregates": {"n": "count"}}
-    job = parse_job(changed(STREAM, "operator", [update, kept]))
+CHAINED_UPDATE = {
+    "key": "region",
+    "update": "a:f",
+    "output": "region string, tag string",
+    "state": "n long",
+}
+
+
+def test_chained_operators() -> None:
+    update = CHAINED_UPDATE
+    count = {"key": "tag", "aggregates": {"n": "count"}}
+    job = parse_job(changed(STREAM, "operator", [update, count]))
     assert [operator.key for operator in job.operator] == [("region",), ("tag",)]
     assert parse_job(changed(STREAM, "operator", [{**update, "ttl": "1 day", "expired": "a:g"}]))
 
@@ -145,6 +160,40 @@ def test_a_fixed_table_and_the_load_range() -> None:
     assert parse_job(changed(STREAM, "scaling", scaling)).scaling == unskew.LoadRange(10, 20)
 
 
+def test_setting_one_number_of_the_policy_leaves_the_others() -> None:
+    policy = parse_job(changed(STREAM, "policy.horizon", 100)).policy
+    assert policy == replace(unskew.Policy(), horizon=100)
+
+
+def test_a_policy_does_not_go_with_joint_planning() -> None:
+    chain = changed(STREAM, "operator", [CHAINED_UPDATE, {"key": "tag", "aggregates": {"n": "count"}}])
+    assert parse_job(chain).is_planned_jointly
+    assert "[policy] chained operators are planned together" in mistake(changed(chain, "policy.horizon", 100))
+    assert parse_job(changed(chain, "policy.fixed", True)).policy is None
+    each = changed(changed(chain, "policy.horizon", 100), "plan.planner", "keel")
+    assert parse_job(each).policy == replace(unskew.Policy(), horizon=100)
+
+
+@pytest.mark.parametrize(
+    ("settings", "sink"),
+    [
+        ({"format": "parquet", "path": "/out"}, Parquet("/out")),
+        ({"format": "parquet", "path": "s3://bucket/out:1"}, Parquet("s3://bucket/out:1")),
+        ({"format": "kafka", "servers": "a:9092,b:9092", "topic": "x/y"}, Kafka("a:9092,b:9092", "x/y")),
+        ({"format": "memory", "name": "totals"}, Memory("totals")),
+        ({"format": "console"}, console),
+    ],
+)
+def test_the_sink_of_a_stream_is_built_from_its_table(settings: dict[str, Any], sink: object) -> None:
+    assert build_sink(parse_job(changed(STREAM, "sink", settings))) == sink
+
+
+def test_a_batch_job_sends_to_the_same_kafka_and_console() -> None:
+    kafka = {"format": "kafka", "servers": "a:9092", "topic": "x"}
+    assert build_sink(parse_job(changed(BATCH, "sink", kafka))) == Kafka("a:9092", "x")
+    assert build_sink(parse_job(changed(BATCH, "sink", {"format": "console"}))) is console
+
+
 def test_paths_start_at_the_job_file(tmp_path: Path) -> None:
     job = replace(parse_job(STREAM), file=tmp_path / "job.toml")
     assert job.path("in") == str(tmp_path / "in")
@@ -153,7 +202,7 @@ def test_paths_start_at_the_job_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "value", "near"),
+    ("path", "value", "message"),
     [
         ("chekpoint", "x", "chekpoint: there is no such setting: did you mean 'checkpoint'? a job takes mode"),
         ("file", "x", "file: there is no such setting"),
@@ -181,12 +230,12 @@ def test_paths_start_at_the_job_file(tmp_path: Path) -> None:
         ("trigger", "availablenow", "trigger: write 'availableNow'"),
     ],
 )  # fmt: skip
-def test_what_is_misspelt_is_told_with_what_was_meant(path: str, value: Any, near: str) -> None:
-    assert near in mistake(changed(STREAM, path, value))
+def test_a_misspelt_name_is_answered_with_the_closest_one(path: str, value: Any, message: str) -> None:
+    assert message in mistake(changed(STREAM, path, value))
 
 
 @pytest.mark.parametrize(
-    ("path", "value", "said"),
+    ("path", "value", "message"),
     [
         ("mode", None, "mode: this setting is missing"),
         ("checkpoint", None, "checkpoint: this setting is missing"),
@@ -196,13 +245,13 @@ def test_what_is_misspelt_is_told_with_what_was_meant(path: str, value: Any, nea
         ("source.format", None, "[source] format: this setting is missing"),
         ("source.path", None, "[source] path: this setting is missing, and json needs it"),
         ("source.schema", None, "[source] schema: a stream of files needs it"),
-        ("source.topic", "x", "[source] topic: json has none"),
-        ("source.format", "rate", "[source] path: rate has none"),
+        ("source.topic", "x", "[source] topic: json does not take this setting"),
+        ("source.format", "rate", "[source] path: rate does not take this setting"),
         ("source.watermark", "1 day", "[source] watermark: it needs time"),
         ("operator.key", None, "[operator] key: this setting is missing"),
         ("operator.aggregates", None, "[operator] aggregates: say what to do"),
         ("operator.aggregates", {}, "[operator] aggregates: name at least one"),
-        ("operator.update", "a:f", "not aggregates and update"),
+        ("operator.update", "a:f", "not both aggregates and update"),
         ("operator.state", "n long", "[operator] state: this does not go with aggregates"),
         ("operator.apply", "a:f", "[operator] apply: this is for mode = 'batch' only"),
         ("operator.aggregates.n", "sum", "write 'count', or { sum = '…' }"),
@@ -221,7 +270,7 @@ def test_what_is_misspelt_is_told_with_what_was_meant(path: str, value: Any, nea
         ("sink.format", None, "[sink] format: name either"),
         ("sink.format", "csv", "[sink] format: a stream does not write csv"),
         ("sink.mode", "append", "[sink] mode: this is for mode = 'batch' only"),
-        ("sink", {"format": "memory"}, "[sink] name: a memory sink needs"),
+        ("sink", {"format": "memory"}, "[sink] name: this setting is missing, and memory needs it"),
         ("sink", {"format": "memory", "name": "a b"}, "[sink] name: SQL must take it"),
         ("sink", {"function": "out"}, "[sink] function: write 'module:function'"),
         ("plan.sample", 0.1, "[plan] sample: this is for mode = 'batch' only"),
@@ -229,7 +278,7 @@ def test_what_is_misspelt_is_told_with_what_was_meant(path: str, value: Any, nea
         ("plan.options", {"x": 1}, "[plan.options] x: there is no such setting"),
         ("plan", {"slots": 9, "buckets": 8}, "[plan] slots:"),
         ("plan", {"slots": 9, "max_slots": 8}, "[plan] max_slots: this is the most"),
-        ("policy", {"fixed": True, "patience": 2}, "policy: a table that is fixed"),
+        ("policy", {"fixed": True, "patience": 2}, "policy: a fixed table needs no other setting"),
         ("policy.patience", 0, "[policy] patience is a whole number"),
         ("budget.share", 2, "[budget] share is a part"),
         ("scaling", {"lower": 1}, "[scaling] rule: this setting is missing"),
@@ -237,12 +286,12 @@ def test_what_is_misspelt_is_told_with_what_was_meant(path: str, value: Any, nea
         ("trigger", "often", "trigger: write 'availableNow' or an interval like '10 seconds', not 'often'"),
     ],
 )
-def test_what_does_not_fit_a_stream(path: str, value: Any, said: str) -> None:
-    assert said in mistake(changed(STREAM, path, value))
+def test_what_does_not_fit_a_stream(path: str, value: Any, message: str) -> None:
+    assert message in mistake(changed(STREAM, path, value))
 
 
 @pytest.mark.parametrize(
-    ("path", "value", "said"),
+    ("path", "value", "message"),
     [
         ("checkpoint", "x", "checkpoint: this is for mode = 'stream' only"),
         ("policy", {}, "policy: this is for mode = 'stream' only"),
@@ -251,8 +300,8 @@ def test_what_does_not_fit_a_stream(path: str, value: Any, said: str) -> None:
         ("operator.output", None, "[operator] output: apply needs"),
         ("source", {"format": "rate"}, "[source] format: rate never ends"),
         ("source.time", "at", "[source] time: this is for mode = 'stream' only"),
-        ("sink", {"format": "memory", "name": "x"}, "[sink] name: this is for mode = 'stream' only"),
-        ("sink", {"format": "console", "mode": "append"}, "[sink] mode: only files"),
+        ("sink", {"format": "memory", "name": "x"}, "[sink] format: a batch job does not write memory"),
+        ("sink", {"format": "console", "mode": "append"}, "[sink] mode: this is for files only"),
         ("plan.sample", "most", "[plan] sample: write 'auto', 'all', a share"),
         ("plan.max_slots", 3, "[plan] max_slots: this is for mode = 'stream' only"),
         ("operator", {"key": "u", "aggregates": {"n": {"top_k": "x"}}}, "[operator.aggregates.n] top_k: this is for"),
@@ -260,12 +309,12 @@ def test_what_does_not_fit_a_stream(path: str, value: Any, said: str) -> None:
         ("operator", [{"key": "u", "apply": "a:f", "merge": "a:g", "output": "u long"}] * 2, "[operator] merge:"),
     ],
 )  # fmt: skip
-def test_what_does_not_fit_a_batch_job(path: str, value: Any, said: str) -> None:
-    assert said in mistake(changed(BATCH, path, value))
+def test_what_does_not_fit_a_batch_job(path: str, value: Any, message: str) -> None:
+    assert message in mistake(changed(BATCH, path, value))
 
 
 @pytest.mark.parametrize(
-    ("path", "value", "said"),
+    ("path", "value", "message"),
     [
         ("checkpoint", "", "checkpoint: write text in quotes, not ''"),
         ("source", "in", "source: write a table, [source], not 'in'"),
@@ -280,8 +329,8 @@ def test_what_does_not_fit_a_batch_job(path: str, value: Any, said: str) -> None
         ("sink.persist", "yes", "[sink] persist: write true or false"),
     ],
 )
-def test_a_value_of_another_kind(path: str, value: Any, said: str) -> None:
-    assert said in mistake(changed(STREAM, path, value))
+def test_a_value_of_another_kind(path: str, value: Any, message: str) -> None:
+    assert message in mistake(changed(STREAM, path, value))
 
 
 def test_the_file_is_named(tmp_path: Path) -> None:

@@ -23,21 +23,21 @@ def test_before_the_first_batch() -> None:
 
 
 def test_speed_and_the_last_migration() -> None:
-    known = Progress(10.0).after([line(0, 11.0)])
-    assert str(known) == ("batch 0: 100 rows, 4 slots, imbalance 1.20 (at best 1.05), nothing moved yet")
-    known = known.after([line(1, 12.0, moved=7), line(2, 13.0, 3000)])
-    assert known.next_batch == 3
-    assert known.rate == 1550.0
-    assert str(known) == (
+    progress = Progress(10.0).after([line(0, 11.0)])
+    assert str(progress) == ("batch 0: 100 rows, 4 slots, imbalance 1.20 (at best 1.05), nothing moved yet")
+    progress = progress.after([line(1, 12.0, moved=7), line(2, 13.0, 3000)])
+    assert progress.next_batch == 3
+    assert progress.rate == 1550.0
+    assert str(progress) == (
         "batch 2: 3,000 rows, 1,550 rows/s, 4 slots, imbalance 1.20 (at best 1.05), "
         "last migration: 7 keys in batch 1"
     )
 
 
 def test_the_pause_between_two_runs_is_not_slowness() -> None:
-    known = Progress(1000.0).after([line(0, 1.0), line(1, 2.0, moved=9), line(2, 1001.0), line(3, 1002.0)])
-    assert known.rate == 100.0
-    assert known.moved == (1, 9)
+    progress = Progress(1000.0).after([line(0, 1.0), line(1, 2.0, moved=9), line(2, 1001.0), line(3, 1002.0)])
+    assert progress.rate == 100.0
+    assert progress.moved == (1, 9)
 
 
 def test_speed_follows_the_last_batches() -> None:

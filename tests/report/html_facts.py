@@ -1,4 +1,4 @@
-"""What a browser would find in a page, read with the standard library's parser."""
+"""What a browser finds in a page, read with the standard library's parser."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from html.parser import HTMLParser
 
 
 @dataclass
-class Found:
+class Page:
     tags: list[str] = field(default_factory=list)
     attributes: list[tuple[str, str]] = field(default_factory=list)
     scripts: list[tuple[str | None, str]] = field(default_factory=list)
@@ -33,45 +33,45 @@ class Found:
 class _Reader(HTMLParser):
     def __init__(self) -> None:
         super().__init__()
-        self.found = Found()
+        self.page = Page()
         self._inside: str | None = None
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.found.tags.append(tag)
-        self.found.attributes += [(name, value or "") for name, value in attrs]
+        self.page.tags.append(tag)
+        self.page.attributes += [(name, value or "") for name, value in attrs]
         self._inside = tag if tag in {"script", "style"} else None
         if tag == "script":
-            self.found.scripts.append((dict(attrs).get("type"), ""))
+            self.page.scripts.append((dict(attrs).get("type"), ""))
 
     def handle_endtag(self, tag: str) -> None:
         self._inside = None
 
     def handle_data(self, data: str) -> None:
         if self._inside == "script":
-            kind, so_far = self.found.scripts[-1]
-            self.found.scripts[-1] = (kind, so_far + data)
+            kind, script = self.page.scripts[-1]
+            self.page.scripts[-1] = (kind, script + data)
         elif self._inside == "style":
-            self.found.styles.append(data)
+            self.page.styles.append(data)
         else:
-            self.found.text += data
+            self.page.text += data
 
 
-def read(page: str) -> Found:
+def read(html: str) -> Page:
     reader = _Reader()
-    reader.feed(page)
+    reader.feed(html)
     reader.close()
-    return reader.found
+    return reader.page
 
 
-def assert_self_contained(found: Found) -> None:
+def assert_self_contained(page: Page) -> None:
     """Nothing is fetched: no address in any attribute or style, and the policy would refuse it anyway."""
-    for name, value in found.attributes:
-        held = name == "src" and value.startswith("data:image/")  # a picture that is in the page itself
-        assert held or name not in {"src", "href", "srcset", "background", "action"}, (name, value[:80])
+    for name, value in page.attributes:
+        embedded = name == "src" and value.startswith("data:image/")  # a picture that is in the page itself
+        assert embedded or name not in {"src", "href", "srcset", "background", "action"}, (name, value[:80])
         assert not re.search(r"(https?:)?//", value), (name, value)
         assert not name.startswith("on"), (name, value)
-    assert not any(re.search(r"url\(|@import|//", style) for style in found.styles)
-    assert found.policy.startswith("default-src 'none'; ")
-    allowed = found.policy.partition("script-src ")[2].split()
-    digests = [base64.b64encode(hashlib.sha256(code.encode()).digest()).decode() for code in found.code]
+    assert not any(re.search(r"url\(|@import|//", style) for style in page.styles)
+    assert page.policy.startswith("default-src 'none'; ")
+    allowed = page.policy.partition("script-src ")[2].split()
+    digests = [base64.b64encode(hashlib.sha256(code.encode()).digest()).decode() for code in page.code]
     assert allowed == ([f"'sha256-{digest}'" for digest in digests] or ["'none'"])

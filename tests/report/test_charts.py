@@ -49,20 +49,20 @@ def test_a_chart_shows_any_name_as_it_is(chart: Callable[[str], charts.Spec]) ->
 
 
 def test_charts_side_by_side_keep_their_titles_and_legends() -> None:
-    shown = texts(charts.side_by_side({"left": over_time("keel"), "right": tradeoff("keel")}))
-    assert {"left", "right", "bound", "whole"} <= set(shown)
+    drawn = texts(charts.side_by_side({"left": over_time("keel"), "right": tradeoff("keel")}))
+    assert {"left", "right", "bound", "whole"} <= set(drawn)
 
 
 def test_points_above_the_highest_are_left_out() -> None:
-    shown = texts(tradeoff("keel"))
-    assert "hash" in shown
-    assert "hopeless" not in shown
+    drawn = texts(tradeoff("keel"))
+    assert "hash" in drawn
+    assert "hopeless" not in drawn
 
 
 def test_windows_are_whole_numbers_on_the_axis() -> None:
     rows = [{"window": i, "series": "keel", "value": 9.5} for i in range(1, 4)]
-    shown = texts(charts.over_time(rows, series=["keel"], width=900))
-    assert [text for text in shown if text in {"1", "2", "3"}] == ["1", "2", "3"]
+    drawn = texts(charts.over_time(rows, series=["keel"], width=900))
+    assert [text for text in drawn if text in {"1", "2", "3"}] == ["1", "2", "3"]
 
 
 def test_the_first_series_is_drawn_boldest_even_alone() -> None:
@@ -100,8 +100,10 @@ def test_points_on_one_another_share_a_label() -> None:
 def test_labels_keep_clear_of_each_other_and_of_the_edges() -> None:
     points = [("first", 100.0, 50.0), ("second", 120.0, 52.0), ("third", 395.0, 50.0), ("fourth", 1.0, 90.0)]
     boxes = {}
-    for (name, x, y), (named, label, side) in zip(points, charts.place_labels(points, 400), strict=True):
-        assert name == named
+    for (name, x, y), (placed_name, label, side) in zip(
+        points, charts.place_labels(points, 400), strict=True
+    ):
+        assert name == placed_name
         boxes[name] = charts.label_box(label, x, y, side)
     for (l1, t1, r1, b1), (l2, t2, r2, b2) in combinations(boxes.values(), 2):
         assert r1 <= l2 or r2 <= l1 or b1 <= t2 or b2 <= t1

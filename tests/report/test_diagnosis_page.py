@@ -20,7 +20,14 @@ import unskew
 from tests.report.html_facts import assert_self_contained, read
 from unskew.core.diagnosis import Diagnosis, diagnose
 from unskew.core.scheduling import makespan
-from unskew.report.diagnosis_page import SERIES, heavy_rows, key_figures, planner_rows, render, schedule
+from unskew.report.diagnosis_page import (
+    SERIES,
+    diagnosis_figures,
+    diagnosis_page,
+    heavy_rows,
+    planner_rows,
+    schedule,
+)
 from unskew.report.terminal import print_diagnosis
 
 HOSTILE = (
@@ -36,10 +43,10 @@ HOSTILE = (
 @pytest.fixture(scope="module")
 def hostile() -> Diagnosis:
     counts = {key: 100 - i for i, key in enumerate(HOSTILE)} | {"x" * 400: 50, "x" * 401: 49}
-    return diagnosis(counts, 3, name="<b>key</b>\x1b[31m")
+    return diagnosed(counts, 3, name="<b>key</b>\x1b[31m")
 
 
-def diagnosis(counts: dict[str, int], slots: int, cores: int | None = None, name: str = "user") -> Diagnosis:
+def diagnosed(counts: dict[str, int], slots: int, cores: int | None = None, name: str = "user") -> Diagnosis:
     histogram = replace(unskew.Histogram.from_counts(counts), key_names=(name,))
     return diagnose(histogram, slots, cores=cores, planners=["keel", "pkg"])
 
@@ -49,25 +56,24 @@ def charts_of(page: str) -> list[dict[str, Any]]:
 
 
 def test_the_page_loads_nothing_and_runs_nothing_of_the_data(hostile: Diagnosis) -> None:
-    page = render(hostile, source="https://evil.example/<b>")
-    found = read(page)
-    assert_self_contained(found)
-    assert not {"img", "b", "iframe", "object", "link"} & set(found.tags)
-    assert len(found.code) == 2  # the libraries and the page's own script
-    assert not any("alert(1)" in code for code in found.code)
-    assert not re.search(r"[\x00-\x08\x0b-\x1f\u202e]", found.text)
-    assert all(key_figure.label in found.text for key_figure in key_figures(hostile))
+    page = read(diagnosis_page(hostile, source="https://evil.example/<b>"))
+    assert_self_contained(page)
+    assert not {"img", "b", "iframe", "object", "link"} & set(page.tags)
+    assert len(page.code) == 2  # the libraries and the page's own script
+    assert not any("alert(1)" in code for code in page.code)
+    assert not re.search(r"[\x00-\x08\x0b-\x1f\u202e]", page.text)
+    assert all(figure.label in page.text for figure in diagnosis_figures(hostile))
 
 
 def test_keys_that_look_alike_when_cut_stay_apart(hostile: Diagnosis) -> None:
     names = {row["key"] for row in heavy_rows(hostile) if row["key"].startswith("xxx")}
     assert len(names) == 1
-    drawn = values(charts_of(render(hostile))[2])
+    drawn = values(charts_of(diagnosis_page(hostile))[2])
     assert len({row["name"] for row in drawn if "xxx" in row.get("name", "")}) == 2
 
 
 def test_every_chart_can_be_drawn_and_has_its_table(hostile: Diagnosis) -> None:
-    page = render(hostile)
+    page = diagnosis_page(hostile)
     specs = charts_of(page)
     assert len(specs) == 4
     assert page.count("The figures behind this chart") == 4
@@ -77,9 +83,9 @@ def test_every_chart_can_be_drawn_and_has_its_table(hostile: Diagnosis) -> None:
 
 
 @pytest.mark.parametrize("slots", [1, 2, 60, 300])
-def test_every_slot_is_drawn_whatever_their_number(slots: int) -> None:
-    found = diagnosis({f"k{i}": i for i in range(1, 400)}, slots, cores=max(1, slots // 3))
-    loads, timeline = charts_of(render(found))[:2]
+def test_every_slot_is_drawn_however_many_there_are(slots: int) -> None:
+    diagnosis = diagnosed({f"k{i}": i for i in range(1, 400)}, slots, cores=max(1, slots // 3))
+    loads, timeline = charts_of(diagnosis_page(diagnosis))[:2]
     drawn = [row for row in values(loads) if "rank" in row]
     for series in SERIES.values():
         assert {row["slot"] for row in drawn if row["series"] == series} == set(range(slots))
@@ -87,7 +93,7 @@ def test_every_slot_is_drawn_whatever_their_number(slots: int) -> None:
     assert len(tasks) == 2 * slots
     for planner, series in SERIES.items():
         last = max(row["end"] for row in tasks if row["series"] == series)
-        assert last == pytest.approx(found.verdict(planner).time)
+        assert last == pytest.approx(diagnosis.verdict(planner).time)
     vl_convert.vegalite_to_svg({**timeline, "width": 600})
     vl_convert.vegalite_to_svg({**loads, "width": 600})
 
@@ -117,40 +123,42 @@ def test_planners_are_ranked_by_time_and_splitting_is_noted(hostile: Diagnosis) 
 
 
 def test_empty_data_gives_a_page_without_charts() -> None:
-    page = render(diagnosis({}, 4))
+    page = diagnosis_page(diagnosed({}, 4))
     assert_self_contained(read(page))
     assert not read(page).data
     assert "the data is empty" in page
 
 
-def test_the_report_is_written_where_asked(tmp_path: Path) -> None:
-    found = diagnosis({"a": 3, "b": 1}, 2)
-    target = unskew.write_report(found, tmp_path / "new" / "report.html", source="here")
-    assert target.read_text("utf-8") == render(found, source="here")
-    assert unskew.write_report(found, target) == target  # the lazy name stays a function after its first use
+def test_the_report_is_written_into_a_new_folder(tmp_path: Path) -> None:
+    diagnosis = diagnosed({"a": 3, "b": 1}, 2)
+    target = unskew.write_report(diagnosis, tmp_path / "new" / "report.html", source="here")
+    assert target.read_text("utf-8") == diagnosis_page(diagnosis, source="here")
+    assert (
+        unskew.write_report(diagnosis, target) == target
+    )  # the lazy name stays a function after its first use
 
 
-def shown(found: Diagnosis, *, terminal: bool) -> str:
+def printed(diagnosis: Diagnosis, *, terminal: bool) -> str:
     out = StringIO()
     print_diagnosis(
-        found,
+        diagnosis,
         Console(file=out, width=100, force_terminal=terminal, color_system="standard" if terminal else None),
     )
     return out.getvalue()
 
 
 def test_hostile_keys_are_inert_in_the_terminal(hostile: Diagnosis) -> None:
-    coloured = shown(hostile, terminal=True)
+    coloured = printed(hostile, terminal=True)
     assert "\x1b[31mred" not in coloured
     assert not re.search(r"[\x07\r\u202e]", coloured)
-    plain = shown(hostile, terminal=False)
+    plain = printed(hostile, terminal=False)
     assert "\x1b" not in plain
     assert "[bold red]boo[/bold red]" in plain
     assert "\\x1b[31mred" in plain
 
 
 def test_the_terminal_shows_what_the_page_shows(hostile: Diagnosis) -> None:
-    plain = shown(hostile, terminal=False)
+    plain = printed(hostile, terminal=False)
     for row in planner_rows(hostile):
         assert re.search(rf"{row['planner']} .*{row['imbalance']:.3f}", plain)
     assert f"{hostile.speedup:.2f} ×" in plain

@@ -47,12 +47,12 @@ def a_page(text: str) -> str:
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_hostile_text_is_shown_and_never_run(text: str) -> None:
-    found, harmless = read(a_page(text)), read(a_page("harmless"))
-    assert found.tags == harmless.tags  # no element more, none less
-    assert [name for name, _ in found.attributes] == [name for name, _ in harmless.attributes]
-    assert found.code == harmless.code
-    assert found.text.count(text) == harmless.text.count("harmless")
-    assert_self_contained(found)
+    page, harmless = read(a_page(text)), read(a_page("harmless"))
+    assert page.tags == harmless.tags  # no element more, none less
+    assert [name for name, _ in page.attributes] == [name for name, _ in harmless.attributes]
+    assert page.code == harmless.code
+    assert page.text.count(text) == harmless.text.count("harmless")
+    assert_self_contained(page)
 
 
 @pytest.mark.parametrize("text", HOSTILE)
@@ -65,7 +65,7 @@ def test_hostile_keys_reach_the_chart_unchanged(text: str) -> None:
 @given(
     st.recursive(st.text() | st.floats() | st.none(), lambda x: st.lists(x) | st.dictionaries(st.text(), x))
 )
-def test_embedded_json_says_the_same_and_cannot_leave_its_element(value: object) -> None:
+def test_embedded_json_keeps_its_value_and_cannot_leave_its_element(value: object) -> None:
     text = embedded_json(value)
     assert text.isascii()
     assert not set(text) & set("<>&")
@@ -85,28 +85,28 @@ def test_numpy_figures_can_be_embedded() -> None:
 
 
 def test_the_libraries_are_in_the_page_once_and_only_if_there_is_a_chart() -> None:
-    one, two = (read(render("t", "l", [Section("s", [a_chart() for _ in range(n)])])) for n in (1, 2))
-    assert len(two.code) == len(one.code) == 2
-    assert (len(one.data), len(two.data)) == (1, 2)
+    single, double = (read(render("t", "l", [Section("s", [a_chart() for _ in range(n)])])) for n in (1, 2))
+    assert len(double.code) == len(single.code) == 2
+    assert (len(single.data), len(double.data)) == (1, 2)
     without = read(render("t", "l", [Section("s", [Text("no chart")])]))
     assert without.scripts == []
     assert_self_contained(without)
 
 
 def test_every_chart_has_its_own_place_and_its_figures() -> None:
-    found = read(render("t", "l", [Section("s", [a_chart(), a_chart()]), Section("u", [a_chart()])]))
-    places = [value for name, value in found.attributes if name == "data-chart"]
+    page = read(render("t", "l", [Section("s", [a_chart(), a_chart()]), Section("u", [a_chart()])]))
+    places = [value for name, value in page.attributes if name == "data-chart"]
     assert len(set(places)) == 3
-    assert places == [value for name, value in found.attributes if name == "id"]
-    assert found.tags.count("details") == 3
-    assert found.text.count("2.0 × mean") == 3
+    assert places == [value for name, value in page.attributes if name == "id"]
+    assert page.tags.count("details") == 3
+    assert page.text.count("2.0 × mean") == 3
 
 
 def test_charts_are_not_allowed_to_evaluate_text() -> None:
-    found = read(a_page("key"))
-    assert "unsafe-eval" not in found.policy
-    assert "'unsafe-inline'" not in found.policy.partition("script-src")[2]
-    assert "ast: true" in found.code[1]  # Vega then interprets; without it no chart would be drawn
+    page = read(a_page("key"))
+    assert "unsafe-eval" not in page.policy
+    assert "'unsafe-inline'" not in page.policy.partition("script-src")[2]
+    assert "ast: true" in page.code[1]  # Vega then interprets; without it no chart would be drawn
 
 
 @pytest.mark.parametrize("missing", [None, float("nan"), float("inf")])

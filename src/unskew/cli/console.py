@@ -1,4 +1,4 @@
-"""How the commands talk: results on standard output, progress and mistakes on standard error."""
+"""What the commands print: results on standard output, progress and errors on standard error."""
 
 from __future__ import annotations
 
@@ -19,35 +19,36 @@ from unskew.report.text import inert
 
 
 class Step(Protocol):
-    """Tell what is being done; the detail is for terminals only."""
+    """Reports what the command is doing; the detail is shown in terminals only."""
 
-    def __call__(self, what: str, detail: str = "") -> None:
-        """Say that this begins."""
+    def __call__(self, action: str, detail: str = "") -> None:
+        """Report that this begins."""
 
 
 @contextmanager
 def progress() -> Iterator[Step]:
-    """What is being done, on standard error: a spinner in a terminal, a line a step elsewhere."""
+    """What is being done, on standard error: a spinner in a terminal, one line per step elsewhere."""
     console = Console(stderr=True)
     if not console.is_terminal:
-        told: list[str] = []
+        last = ""
 
-        def tell(what: str, detail: str = "") -> None:  # noqa: ARG001
-            if what not in told[-1:]:
-                told.append(what)
-                console.print(Text(f"unskew: {inert(what)} …"), soft_wrap=True)
+        def print_step(action: str, detail: str = "") -> None:  # noqa: ARG001
+            nonlocal last
+            if action != last:
+                last = action
+                console.print(Text(f"unskew: {inert(action)} …"), soft_wrap=True)
 
-        yield tell
+        yield print_step
         return
-    look = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
-    with Progress(*look, console=console, transient=True) as bar:
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task("")
-        yield lambda what, detail="": bar.update(task, description=inert(what + detail))
+        yield lambda action, detail="": bar.update(task, description=inert(action + detail))
 
 
 @contextmanager
 def plain_errors() -> Iterator[None]:
-    """A mistake of the user's, or of Spark's, as one line on standard error and exit code 2."""
+    """Print a user's mistake, or an error of Spark's, as one line on standard error, and exit with code 2."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -57,7 +58,7 @@ def plain_errors() -> Iterator[None]:
     except (ValueError, OSError, RuntimeError) as error:
         _fail(first_line(error))
     except Exception as error:
-        # PySpark may be missing, so its exceptions are told by where they come from
+        # PySpark may be missing, so its exceptions are recognised by their module
         if type(error).__module__.partition(".")[0] not in ("pyspark", "py4j", "grpc"):
             raise
         _fail(first_line(error))
@@ -75,23 +76,24 @@ def first_line(error: Exception) -> str:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if len(lines) > 1 and lines[0].startswith("An error occurred while calling"):
-        lines = lines[1:]  # py4j's own first line; Java's message is in the next one
+        # py4j's own first line: Java's message is in the next one
+        lines = lines[1:]
     return _JAVA_CLASS.sub("", lines[0], count=1) if lines else type(error).__name__
 
 
 _JAVA_CLASS = re.compile(r'(?:^: |Exception in thread "[^"]*" )*(?:[a-z]\w*\.)+[A-Z]\w*(?:Exception|Error): ')
 
 
-def check_target(path: Path, option: str) -> None:
-    """Refuse before minutes of work what could not be written after them."""
+def check_target(path: Path, option: str, *, creates_folder: bool = False) -> None:
+    """Refuse, before minutes of work, a file that could not be written after them."""
     if path.is_dir():
         raise ValueError(f"{option} {path}: that is a folder: name a file in it")
     if any(parent.exists() and not parent.is_dir() for parent in path.absolute().parents):
         raise ValueError(f"{option} {path}: a part of the path is a file, not a folder")
-    if option == "--out" and not path.absolute().parent.is_dir():
+    if not creates_folder and not path.absolute().parent.is_dir():
         raise ValueError(f"{option} {path}: there is no folder {path.absolute().parent}: create it first")
 
 
 def print_json(figures: Mapping[str, Any]) -> None:
-    """The figures as JSON on standard output."""
+    """Print the figures as JSON on standard output."""
     sys.stdout.write(json.dumps(figures, indent=2, allow_nan=False) + "\n")

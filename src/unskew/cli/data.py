@@ -52,27 +52,26 @@ SampleOption = Annotated[
 MasterOption = Annotated[
     str, typer.Option("--master", help="Where Spark runs, as for spark-submit; sc://… for Spark Connect.")
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 
 
 def key_names(names: list[str] | None) -> list[str]:
     """The key columns of `--key`."""
     if not names:
-        raise ValueError("name the key: --key COLUMN, once for each column")
+        raise ValueError("name the key: --key COLUMN, once per column")
     return names
 
 
 def check_sizes(slots: int | None, buckets: int) -> None:
-    """Refuse numbers of slots and buckets that do not fit each other."""
+    """Refuse numbers of slots and buckets that do not go together."""
     if buckets < 1:
-        raise ValueError(f"--buckets {buckets}: there is at least 1 bucket")
+        raise ValueError(f"--buckets {buckets}: use at least 1")
     check_slots(1 if slots is None else slots, buckets)
 
 
 def check_source(path: str | None, table: str | None, master: str) -> None:
     """Refuse anything but one source, and a local path that does not exist."""
     if (path is None) == (table is None):
-        raise ValueError("give either a PATH or --table NAME")
+        raise ValueError("name either a PATH or --table NAME")
     if path is not None and master.startswith("local"):
         from unskew.spark.sources import check_path
 
@@ -87,16 +86,16 @@ def data_frame(
     from unskew.spark.sources import guess_format, read
 
     settings = spark_settings(conf)
-    chosen = None
+    format_name = None
     if path is not None:
-        chosen = guess_format(path) if form is None else form.value
+        format_name = guess_format(path) if form is None else form.value
     step("starting Spark")
     spark = quiet_session(master, settings)
     step(f"reading {table or path}")
     if table is not None:
         return spark.table(table)
-    assert path is not None  # check_source has seen to it
-    return read(spark, path, chosen)
+    assert path is not None  # check_source has checked that there is a path or a table
+    return read(spark, path, format_name)
 
 
 def parse_sample(text: str) -> Sample:

@@ -1,4 +1,4 @@
-"""`unskew demo`: a skewed job and a live stream on this machine, plain and unskewed."""
+"""`unskew demo`: a skewed job and a live stream on this machine, plain and with unskew."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from unskew.demo.clicks import Clicks
 from unskew.demo.crawl import Crawl
 from unskew.report.text import inert
 
+OutOption = Annotated[Path, typer.Option("--out", metavar="FILE.html", help="Where to write the page.")]
+
 
 def demo(
-    out: Annotated[Path, typer.Option("--out", metavar="FILE.html", help="Where the page goes.")] = Path(
-        "unskew-demo.html"
-    ),
-    pages: Annotated[int, typer.Option(min=1, help="Pages of the job.")] = Crawl.pages,
-    wait: Annotated[float, typer.Option(min=0, help="Seconds that each page waits.")] = Crawl.wait,
+    out: OutOption = Path("unskew-demo.html"),
+    pages: Annotated[int, typer.Option(min=1, help="How many pages the job fetches.")] = Crawl.pages,
+    wait: Annotated[float, typer.Option(min=0, help="Seconds that fetching a page takes.")] = Crawl.wait,
     batches: Annotated[
-        int, typer.Option(min=3, help="Batches of the stream: state moves from the second one on.")
+        int, typer.Option(min=3, help="Batches of the stream; state starts to move in the second one.")
     ] = Clicks.batches,
 ) -> None:
-    """Run a skewed job and a live stream on local Spark, plain and with unskew, and write a page about it."""
+    """Run a skewed job and a live stream on local Spark, plain and with unskew, and write a page that compares them."""
     with plain_errors():
-        check_target(out, "--html")
+        check_target(out, "--out", creates_folder=True)
         from unskew.demo.acts import run
 
         console = Console()

@@ -13,7 +13,6 @@ import unskew
 from unskew.cli.console import check_target, plain_errors, print_json, progress
 from unskew.cli.data import (
     FormatOption,
-    JsonOption,
     KeyOption,
     MasterOption,
     PathArgument,
@@ -26,8 +25,8 @@ from unskew.cli.data import (
     key_names,
     parse_sample,
 )
-from unskew.cli.event_log import check_alone, diagnose_event_log
-from unskew.cli.options import ConfOption
+from unskew.cli.event_log import check_options, diagnose_event_log
+from unskew.cli.options import ConfOption, JsonOption
 from unskew.core.diagnosis import check_cores
 from unskew.core.histogram import DEFAULT_BUCKETS
 from unskew.report.text import inert
@@ -39,22 +38,26 @@ def diagnose(
     key: KeyOption = None,
     table: TableOption = None,
     slots: Annotated[
-        int | None, typer.Option(help="Number of slots (partitions)  [default: 3 a core]")
+        int | None, typer.Option(help="Number of slots (partitions)  [default: 3 per core]")
     ] = None,
-    cores: Annotated[int | None, typer.Option(help="Cores that work on them  [default: one a slot]")] = None,
+    cores: Annotated[
+        int | None, typer.Option(help="Cores that work on them  [default: one per slot]")
+    ] = None,
     weight: WeightOption = None,
     sample: SampleOption = "auto",
     buckets: Annotated[int, typer.Option(help="Hash buckets of the histogram.")] = DEFAULT_BUCKETS,
     then: Annotated[
         list[str] | None,
         typer.Option(
-            "--then", metavar="COLUMN", help="A key to group by next: what placing both together gains."
+            "--then",
+            metavar="COLUMN",
+            help="A key to group by next: report what placing both together gains.",
         ),
     ] = None,
     form: FormatOption = None,
     as_json: JsonOption = False,
     html: Annotated[
-        Path | None, typer.Option("--html", metavar="OUT.html", help="Write a page with pictures, too.")
+        Path | None, typer.Option("--html", metavar="OUT.html", help="Also write a page with charts.")
     ] = None,
     master: MasterOption = "local[*]",
     conf: ConfOption = None,
@@ -63,14 +66,14 @@ def diagnose(
         typer.Option(
             "--event-log",
             metavar="LOG",
-            help="Instead of data: which stages of an application were skewed, by its event log.",
+            help="Instead of data: find the skewed stages of an application in its event log.",
         ),
     ] = None,
 ) -> None:
-    """How skewed a key is, what that costs, and what each planner would do about it."""
+    """Report how skewed a key is, what that costs, and what each planner would do about it."""
     if event_log is not None:
         with plain_errors():
-            check_alone(context)
+            check_options(context)
             diagnose_event_log(event_log, html, as_json=as_json)
         return
     with plain_errors(), progress() as step:
@@ -79,16 +82,16 @@ def diagnose(
         check_sizes(slots, buckets)
         check_source(path, table, master)
         if html is not None:
-            check_target(html, "--html")
+            check_target(html, "--html", creates_folder=True)
         df = data_frame(path, table, form, master, conf, step)
 
-        def judging(what: str) -> None:
-            if what == "measuring":
+        def report_progress(task: str) -> None:
+            if task == "measuring":
                 step(f"counting records by {', '.join(keys)}")
             else:
-                step("comparing planners", f": {what}")
+                step("comparing planners", f": {task}")
 
-        found = unskew.diagnose(
+        diagnosis = unskew.diagnose(
             df,
             keys,
             slots=slots,
@@ -97,18 +100,18 @@ def diagnose(
             sample=part,
             buckets=buckets,
             then=then or None,
-            progress=judging,
+            progress=report_progress,
         )
         page = None
         if html is not None:
             step(f"writing {html}")
-            page = unskew.write_report(found, html, source=table or str(path))
+            page = unskew.write_report(diagnosis, html, source=table or str(path))
     if as_json:
-        print_json(found.to_dict())
+        print_json(diagnosis.to_dict())
         return
     from unskew.report.terminal import print_diagnosis
 
     console = Console()
-    print_diagnosis(found, console)
+    print_diagnosis(diagnosis, console)
     if page is not None:
         console.print(Text(f"Report: {inert(str(page))}"), soft_wrap=True)

@@ -1,4 +1,4 @@
-"""`unskew doctor`: is this machine fit for unskew, and if not, what to do."""
+"""`unskew doctor`: whether this machine has what unskew needs, and what to do if not."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from rich.console import Console
 from rich.text import Text
 
 from unskew.cli.console import first_line, print_json, progress
-from unskew.cli.machine import Check, Status, checks
-from unskew.report.text import inert
+from unskew.cli.machine import Check, Status, check_machine
+from unskew.cli.options import JsonOption
+from unskew.report.text import counted, inert
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,53 +24,52 @@ _STYLES = {Status.OK: "green", Status.WARNING: "yellow", Status.PROBLEM: "bold r
 
 
 def doctor(
-    no_spark: Annotated[bool, typer.Option("--no-spark", help="Do not try a small Spark job.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
+    no_spark: Annotated[bool, typer.Option("--no-spark", help="Skip the small Spark job.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Check Python, Java, Spark, memory and disk, and try a small job; exit code 1 if there is a problem."""
     with progress() as step:
-        step("looking at this machine")
-        found = list(checks(os.environ))
-        if not no_spark and not _problems(found):
+        step("checking this machine")
+        checks = list(check_machine(os.environ))
+        if not no_spark and not _problems(checks):
             step("trying a Spark job")
-            found.append(_try_spark())
+            checks.append(_check_spark_job())
     if as_json:
-        print_json({"checks": [asdict(check) for check in found], "problems": len(_problems(found))})
+        print_json({"checks": [asdict(check) for check in checks], "problems": len(_problems(checks))})
     else:
-        _print(found, Console())
-    if _problems(found):
+        _print(checks, Console())
+    if _problems(checks):
         raise typer.Exit(1)
 
 
-def _problems(found: Sequence[Check]) -> list[Check]:
-    return [check for check in found if check.status is Status.PROBLEM]
+def _problems(checks: Sequence[Check]) -> list[Check]:
+    return [check for check in checks if check.status is Status.PROBLEM]
 
 
-def _try_spark() -> Check:
-    """One job with a shuffle and Python workers, which is what unskew needs."""
+def _check_spark_job() -> Check:
+    """Run a job with a shuffle and Python workers, which is what unskew needs."""
     from unskew.spark.session import quiet_session
 
-    def smallest(rows: pd.DataFrame) -> pd.DataFrame:
+    def first_row(rows: pd.DataFrame) -> pd.DataFrame:
         return rows.head(1)
 
-    began = time.monotonic()
+    started = time.monotonic()
     try:
         spark = quiet_session("local[2]", {"spark.sql.shuffle.partitions": "2"})
-        spark.range(100).selectExpr("id % 5 as k").groupBy("k").applyInPandas(smallest, "k long").collect()
-    except Exception as error:  # noqa: BLE001  # whatever it is, it is what the user came to hear
-        return Check(
-            "Spark job", Status.PROBLEM, first_line(error), "mend this first: every Spark job would fail so"
-        )
-    return Check("Spark job", Status.OK, f"Spark {spark.version} ran one in {time.monotonic() - began:.1f} s")
+        spark.range(100).selectExpr("id % 5 as k").groupBy("k").applyInPandas(first_row, "k long").collect()
+    except Exception as error:  # noqa: BLE001  # any failure is what the user wants to know about
+        advice = "fix this first: every Spark job will fail this way"
+        return Check("Spark job", Status.PROBLEM, first_line(error), advice)
+    seconds = time.monotonic() - started
+    return Check("Spark job", Status.OK, f"Spark {spark.version} ran one in {seconds:.1f} s")
 
 
-def _print(found: Sequence[Check], console: Console) -> None:
-    for check in found:
+def _print(checks: Sequence[Check], console: Console) -> None:
+    for check in checks:
         status = (f"{check.status:<8}", _STYLES[check.status])
-        console.print(Text.assemble(status, f" {check.name}: {inert(check.found)}"), soft_wrap=True)
+        console.print(Text.assemble(status, f" {check.name}: {inert(check.detail)}"), soft_wrap=True)
         if check.advice:
             console.print(Text(f"         → {inert(check.advice)}"), soft_wrap=True)
-    many = len(_problems(found))
-    console.print(
-        Text(f"\n{many} problem{'s' * (many != 1)}." if many else "\nEverything that unskew needs is here.")
-    )
+    problems = len(_problems(checks))
+    summary = f"{counted(problems, 'problem')}." if problems else "This machine has all that unskew needs."
+    console.print(Text(f"\n{summary}"))

@@ -1,4 +1,4 @@
-"""Options that several commands share."""
+"""Options that commands share, whether they read data or not."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 ConfOption = Annotated[
     list[str] | None, typer.Option("--conf", metavar="NAME=VALUE", help="A Spark setting; may be repeated.")
 ]
@@ -13,10 +14,10 @@ ConfOption = Annotated[
 
 def spark_settings(conf: list[str] | None) -> dict[str, str]:
     """The Spark settings of `--conf`."""
-    return dict(_setting(text) for text in conf or [])
+    return dict(_name_and_value(text) for text in conf or [])
 
 
-def _setting(text: str) -> tuple[str, str]:
+def _name_and_value(text: str) -> tuple[str, str]:
     name, sign, value = text.partition("=")
     if not sign or not name:
         raise ValueError(f"--conf {text}: write NAME=VALUE")

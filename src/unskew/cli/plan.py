@@ -12,7 +12,6 @@ import unskew
 from unskew.cli.console import check_target, plain_errors, print_json, progress
 from unskew.cli.data import (
     FormatOption,
-    JsonOption,
     KeyOption,
     MasterOption,
     PathArgument,
@@ -25,7 +24,7 @@ from unskew.cli.data import (
     key_names,
     parse_sample,
 )
-from unskew.cli.options import ConfOption
+from unskew.cli.options import ConfOption, JsonOption
 from unskew.core.histogram import DEFAULT_BUCKETS
 from unskew.core.planners import planner
 

@@ -1,1 +1,1 @@
-"""What the command unskew demo shows: a skewed job and a live stream on local Spark, plain and unskewed."""
+"""What `unskew demo` runs: a skewed job and a live stream on local Spark, plain and with unskew."""

@@ -1,4 +1,4 @@
-"""The acts of the demo, one after the other, and the page that shows them."""
+"""The two acts of the demo, one after the other, and the page about them."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from unskew.demo import clicks, crawl
 from unskew.report.page import render, write
 
 _LEAD = (
-    "The same work done twice on this machine: as Spark does it, with keys placed by hash, and with unskew, which "
-    "measures the keys and places them. Both ways give the same answers."
+    "The same work done twice on this machine: by plain Spark, which places keys by their hash, and with unskew, which "
+    "measures the keys and then places them. Both give the same results."
 )
 
 
 def run(job: crawl.Crawl, stream: clicks.Clicks, out: Path, console: Console) -> Path:
-    """Run both acts on local Spark, print what each gained, and write the page."""
+    """Run both acts on local Spark, print what unskew gains in each, and write the page."""
     with console.status("starting Spark") as status:
         batch = crawl.run(job, status.update)
     console.print(batch.diagnosis.advice)

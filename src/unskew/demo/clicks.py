@@ -1,7 +1,7 @@
-"""The demo's second act: a live stateful stream on local Spark whose hot keys change, hashed and unskewed.
+"""The demo's second act: a live stateful stream on local Spark whose hot keys change, hashed and with unskew.
 
-Every record waits as a look-up would, and keeps a count per user. The same input runs twice: once with
-the table fixed to plain hashing, once with state that moves.
+Every record waits as a look-up would, and is counted per user. The same input runs twice: once with the table
+fixed to plain hashing, once with state that moves.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ HASHED, MOVING = "hashing", "unskew"
 
 @dataclass(frozen=True)
 class Clicks:
-    """How large the stream is."""
+    """How large the stream is, and how skewed."""
 
     batches: int = 16
     change: int = 8
@@ -43,29 +43,30 @@ class Clicks:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What each run did, batch by batch: lines of its journal with the batch's seconds."""
+    """What each run did, batch by batch: the lines of its journal, each with the seconds that the batch took."""
 
     clicks: Clicks
     lines: dict[str, list[dict[str, Any]]]
 
     def median(self, run: str) -> float:
-        """Seconds of a batch, once the first ones are over."""
+        """Median seconds per batch, without the first two."""
         return float(statistics.median(line["batch seconds"] for line in self.lines[run][2:]))
 
 
-def run(spark: SparkSession, clicks: Clicks, report: Callable[[str], None] = lambda _: None) -> Outcome:
+def run(spark: SparkSession, clicks: Clicks, progress: Callable[[str], None] = lambda _: None) -> Outcome:
     """The stream with plain hashing, then with unskew; both final states must agree."""
     root = Path(tempfile.mkdtemp(prefix="unskew-demo-"))
     try:
-        _write(root / "in", clicks)
+        _write_input(root / "in", clicks)
         lines, states = {}, []
         for name in (HASHED, MOVING):
-            report(f"streaming with {name}")
-            found, state = _streamed(spark, root, name, clicks)
-            lines[name] = found
+            progress(f"streaming with {name}")
+            lines[name], state = _run_stream(spark, root, name, clicks)
             states.append(state)
         if states[0] != states[1]:
-            raise RuntimeError("hashing and unskew disagree: this is a bug in unskew")
+            raise RuntimeError(
+                "hashing and unskew end with different states: this is a bug in unskew, please report it"
+            )
         return Outcome(clicks, lines)
     finally:
         shutil.rmtree(root, ignore_errors=True)
@@ -75,19 +76,19 @@ def section(outcome: Outcome) -> Section:
     """The stream as a section of a page."""
     clicks = outcome.clicks
     before, after = outcome.median(HASHED), outcome.median(MOVING)
-    moved = [line for line in outcome.lines[MOVING] if line["moved"]["rows"]]
+    migrations = [line for line in outcome.lines[MOVING] if line["moved"]["rows"]]
     cards = [
         Card("hashing", f"{before:.1f} s", "the median batch"),
         Card("unskew", f"{after:.1f} s", "the median batch", strong=True),
         Card(
             "migrations",
-            f"{len(moved)}",
-            f"{sum(m['moved']['rows'] for m in moved):,} keys' state moved, no restart",
+            f"{len(migrations)}",
+            f"the state of {sum(line['moved']['rows'] for line in migrations):,} keys moved, without a restart",
         ),
-        Card("throughput", f"{before / after:.2f} ×", f"{clicks.records:,} records a batch"),
+        Card("throughput", f"{before / after:.2f} ×", f"{clicks.records:,} records per batch"),
     ]
     text = (
-        f"{clicks.users:,} users, {1000 * clicks.wait:g} ms a record, {clicks.slots} slots; other users become hot "
+        f"{clicks.users:,} users, {1000 * clicks.wait:g} ms per record, {clicks.slots} slots; other users become hot "
         f"every {clicks.change} batches. A batch takes as long as its fullest slot. Spark ties a key's state to its "
         "hash; unskew measures each batch and moves state to where there is room, while the query runs. Both runs end "
         "with the same state, key by key."
@@ -106,7 +107,7 @@ def _balance(outcome: Outcome) -> Chart:
         "How uneven each batch was",
         over_time(rows, series=[MOVING, HASHED], bound="bound", x_title="batch", marks=_moves(outcome)),
         _table(outcome),
-        "1 is even. The dotted line is the least possible while a key has one place; upright lines: state moved.",
+        "1 is even. The dotted line is the least possible while a key stays in one slot; upright lines: state moved.",
     )
 
 
@@ -117,11 +118,11 @@ def _times(outcome: Outcome) -> Chart:
             _rows(outcome, "batch seconds", since=1),
             series=[MOVING, HASHED],
             x_title="batch",
-            y_title="seconds a batch",
+            y_title="seconds per batch",
             marks=_moves(outcome),
         ),
         _table(outcome),
-        "Without the first batch, which starts the workers. Upright lines: state moved; the table says why.",
+        "Without the first batch, which starts the workers. Upright lines: state moved; the table gives the reasons.",
     )
 
 
@@ -163,7 +164,7 @@ def _table(outcome: Outcome) -> Table:
     return Table(columns, rows)
 
 
-def _streamed(
+def _run_stream(
     spark: SparkSession, root: Path, name: str, clicks: Clicks
 ) -> tuple[list[dict[str, Any]], dict[str, int]]:
     import unskew
@@ -172,9 +173,9 @@ def _streamed(
     checkpoint = str(root / name)
     query = (
         unskew.stream(events, "user")
-        .update(_looked_up(clicks.wait), output="user string, n long", state="n long")
+        .update(_look_up(clicks.wait), output="user string, n long", state="n long")
         .start(
-            _noop,
+            _discard,
             checkpoint=checkpoint,
             slots=clicks.slots,
             trigger="availableNow",
@@ -182,13 +183,13 @@ def _streamed(
         )
     )
     query.awaitTermination()
-    took = {p["batchId"]: p["batchDuration"] / 1e3 for p in query.recentProgress}
-    lines = [{**line, "batch seconds": took[line["batch"]]} for line in query.journal()]
+    seconds = {progress["batchId"]: progress["batchDuration"] / 1e3 for progress in query.recentProgress}
+    lines = [{**line, "batch seconds": seconds[line["batch"]]} for line in query.journal()]
     state = unskew.state(checkpoint, spark).select("user", "n").toArrow()
     return lines, dict(zip(state["user"].to_pylist(), state["n"].to_pylist(), strict=True))
 
 
-def _looked_up(wait: float) -> Callable[[pd.DataFrame, pd.DataFrame], tuple[pd.DataFrame, pd.DataFrame]]:
+def _look_up(wait: float) -> Callable[[pd.DataFrame, pd.DataFrame], tuple[pd.DataFrame, pd.DataFrame]]:
     def look_up(rows: pd.DataFrame, states: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
         import time
 
@@ -199,11 +200,11 @@ def _looked_up(wait: float) -> Callable[[pd.DataFrame, pd.DataFrame], tuple[pd.D
     return look_up
 
 
-def _noop(df: Any, _batch: int) -> None:
+def _discard(df: Any, _batch: int) -> None:
     df.write.format("noop").mode("overwrite").save()
 
 
-def _write(folder: Path, clicks: Clicks) -> None:
+def _write_input(folder: Path, clicks: Clicks) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -214,7 +215,8 @@ def _write(folder: Path, clicks: Clicks) -> None:
     for batch in range(clicks.batches):
         if batch % clicks.change == 0:
             users = random.permutation(clicks.users)
-        drawn = users[random.choice(clicks.users, clicks.records, p=shares)]
+        batch_users = users[random.choice(clicks.users, clicks.records, p=shares)]
         path = folder / f"{batch:03d}.parquet"
-        pq.write_table(pa.table({"user": [f"user-{u:04d}" for u in drawn]}), path)
-        os.utime(path, (1e9 + batch, 1e9 + batch))  # Spark takes files by age
+        pq.write_table(pa.table({"user": [f"user-{u:04d}" for u in batch_users]}), path)
+        # Spark reads the oldest file first
+        os.utime(path, (1e9 + batch, 1e9 + batch))

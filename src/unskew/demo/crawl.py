@@ -1,7 +1,7 @@
-"""The demo's first act: a crawl on local Spark, plain and unskewed, side by side.
+"""The demo's first act: a crawl on local Spark, plain and with unskew, side by side.
 
-Pages are fetched site by site, and every page waits as a fetch would; a few sites have most of the pages. This
-is the crawl of the KIP paper in small.
+Pages are fetched site by site, and every page waits as a fetch would; a few sites have most of the pages. It is a
+small version of the crawl in the KIP paper.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SCHEMA = "site string, pages long, task int, started double, ended double"
 
 @dataclass(frozen=True)
 class Crawl:
-    """How large the crawl is."""
+    """How large the crawl is, and how skewed."""
 
     sites: int = 64
     pages: int = 16_000
@@ -38,13 +38,13 @@ class Crawl:
 
     @property
     def work(self) -> float:
-        """Seconds of waiting in all."""
+        """Seconds of waiting in total."""
         return self.pages * self.wait
 
 
 @dataclass(frozen=True)
 class Run:
-    """One way to do the crawl: how long it took, when each task worked, and its answer."""
+    """One way to run the crawl: how long it took, when each task worked, and its result."""
 
     name: str
     seconds: float
@@ -54,67 +54,69 @@ class Run:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Both runs, and what unskew knew beforehand."""
+    """Both runs, and what unskew predicted."""
 
     crawl: Crawl
     plain: Run
     unskewed: Run
     diagnosis: Diagnosis
-    measuring: float
 
     @property
     def speedup(self) -> float:
-        """Plain time over unskewed time, with measuring and planning counted."""
+        """Plain time over unskewed time, which includes measuring and planning."""
         return self.plain.seconds / self.unskewed.seconds
 
 
-def run(crawl: Crawl, report: Callable[[str], None] = lambda _: None) -> Outcome:
-    """Crawl with plain Spark, then with unskew; both answers must agree."""
+def run(crawl: Crawl, progress: Callable[[str], None] = lambda _: None) -> Outcome:
+    """Crawl with plain Spark, then with unskew; both results must be equal."""
     import unskew
 
-    report("starting Spark")
+    progress("starting Spark")
     spark = session(crawl.cores)
     df = _pages(spark, crawl)
     slots = 3 * crawl.cores
     fetch = _fetch(crawl.wait)
-    _fetched(df.limit(crawl.cores).groupBy("site").applyInPandas(fetch, SCHEMA))  # start the Python workers
-    report("crawling with plain Spark")
+    # the Python workers start before anything is timed
+    _collect(df.limit(crawl.cores).groupBy("site").applyInPandas(fetch, SCHEMA))
+    progress("crawling with plain Spark")
     plain = _timed("plain Spark", lambda: df.groupBy("site").applyInPandas(fetch, SCHEMA))
-    report("diagnosing")
-    started = time.perf_counter()
+    progress("diagnosing")
     diagnosis = unskew.diagnose(df, "site", slots=slots, cores=crawl.cores)
-    measuring = time.perf_counter() - started
-    report("crawling with unskew")
-    ours = _timed("unskew", lambda: unskew.groupBy(df, "site", slots=slots).applyInPandas(fetch, SCHEMA))
-    if plain.pages != ours.pages:
-        raise RuntimeError("plain Spark and unskew disagree: this is a bug in unskew")
-    return Outcome(crawl, plain, ours, diagnosis, measuring)
+    progress("crawling with unskew")
+    unskewed = _timed("unskew", lambda: unskew.groupBy(df, "site", slots=slots).applyInPandas(fetch, SCHEMA))
+    if plain.pages != unskewed.pages:
+        raise RuntimeError(
+            "plain Spark and unskew give different results: this is a bug in unskew, please report it"
+        )
+    return Outcome(crawl, plain, unskewed, diagnosis)
 
 
 def section(outcome: Outcome) -> Section:
     """The crawl as a section of a page."""
-    crawl, plain, ours = outcome.crawl, outcome.plain, outcome.unskewed
+    crawl, plain, unskewed = outcome.crawl, outcome.plain, outcome.unskewed
     heaviest = outcome.diagnosis.histogram.heaviest_share
     least = crawl.work * max(heaviest, 1 / crawl.cores)
     cards = [
         Card("plain Spark", f"{plain.seconds:.1f} s", f"{len(plain.tasks)} tasks on {crawl.cores} cores"),
-        Card("unskew", f"{ours.seconds:.1f} s", "with measuring and planning", strong=True),
+        Card("unskew", f"{unskewed.seconds:.1f} s", "including measuring and planning", strong=True),
         Card("speedup", f"{outcome.speedup:.2f} ×", f"{plain.seconds / least:.2f} × is the most possible"),
         Card("heaviest site", f"{heaviest:.1%}", "of all pages"),
     ]
     text = (
-        f"{crawl.pages:,} pages of {crawl.sites} sites, {1000 * crawl.wait:g} ms a page, {crawl.cores} cores. "
-        "Each bar is one task of the same job on local Spark, drawn from the times it ran. Plain Spark hashes the "
-        "sites, and the task that drew the most pages keeps all others waiting. Both runs gave the same answer."
+        f"{crawl.pages:,} pages of {crawl.sites} sites, {1000 * crawl.wait:g} ms per page, {crawl.cores} cores. "
+        "Each bar is one task of the same job on local Spark, drawn from its measured times. Plain Spark hashes the "
+        "sites, and the task with the most pages keeps the whole job waiting. Both runs gave the same result."
     )
-    return Section("A job on Spark, before and after", [Cards(cards), Text(text), _timeline([plain, ours])])
+    return Section(
+        "A job on Spark, before and after", [Cards(cards), Text(text), _timeline([plain, unskewed])]
+    )
 
 
 def _timeline(runs: Sequence[Run]) -> Chart:
     rows: list[Row] = [
-        {"run": r.name, "task": task, "from": started, "to": ended, "seconds": ended - started}
-        for r in runs
-        for task, started, ended in r.tasks
+        {"run": run.name, "task": task, "from": started, "to": ended, "seconds": ended - started}
+        for run in runs
+        for task, started, ended in run.tasks
     ]
     columns = [
         Column("run", "run"),
@@ -124,28 +126,28 @@ def _timeline(runs: Sequence[Run]) -> Chart:
     ]
     return Chart(
         "Every task of the two jobs",
-        spans(rows, runs=[r.name for r in runs]),
+        spans(rows, runs=[run.name for run in runs]),
         Table(columns, rows),
-        "A row is a task, a bar the time it worked. The job ends with its last bar.",
+        "Each row is a task, each bar the time it worked. The job ends with its last bar.",
     )
 
 
 def _timed(name: str, job: Callable[[], DataFrame]) -> Run:
     started = time.perf_counter()
-    rows = _fetched(job())
+    rows = _collect(job())
     seconds = time.perf_counter() - started
     tasks: dict[int, list[tuple[float, float]]] = {}
     for row in rows:
         tasks.setdefault(row["task"], []).append((row["started"], row["ended"]))
-    zero = min(start for spans in tasks.values() for start, _ in spans)
-    spans = tuple(
-        (task, min(s for s, _ in found) - zero, max(e for _, e in found) - zero)
-        for task, found in sorted(tasks.items())
+    first = min(start for spans in tasks.values() for start, _ in spans)
+    task_spans = tuple(
+        (task, min(start for start, _ in spans) - first, max(end for _, end in spans) - first)
+        for task, spans in sorted(tasks.items())
     )
-    return Run(name, seconds, spans, {row["site"]: row["pages"] for row in rows})
+    return Run(name, seconds, task_spans, {row["site"]: row["pages"] for row in rows})
 
 
-def _fetched(df: DataFrame) -> list[dict[str, Any]]:
+def _collect(df: DataFrame) -> list[dict[str, Any]]:
     return df.toArrow().to_pylist()  # type: ignore[no-any-return]
 
 
@@ -178,7 +180,7 @@ def session(cores: int) -> SparkSession:
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",
         "spark.sql.shuffle.partitions": str(3 * cores),
-        # the data is small although the work is not: Spark would put it all into one task
+        # the data is small although the work is not, and Spark would put it all into one task
         "spark.sql.adaptive.coalescePartitions.enabled": "false",
     }
     for key, value in conf.items():

@@ -1,1 +1,1 @@
-"""Spark's own event logs: which stages were skewed, what that cost, and why. No Spark is needed to read them."""
+"""Spark's own event logs: which stages were skewed, what that cost, and why. Reading them needs no Spark."""

@@ -1,4 +1,4 @@
-"""Why the tasks of a stage took unequal time, as far as the log tells, and what would help.
+"""Why the tasks of a stage took unequal time, as far as the log shows, and what would help.
 
 A cause counts if it explains at least half of what the longest task took beyond the mean. Data comes
 first: a task with more records also collects more garbage, spills more and waits longer for its blocks.
@@ -41,7 +41,7 @@ class Cause(StrEnum):
 
 @dataclass(frozen=True)
 class Advice:
-    """Whether unskew could help, and what to do in any case."""
+    """Whether unskew could help, and what to do either way."""
 
     fixable: bool
     text: str
@@ -64,8 +64,8 @@ def cause_of(stage: Stage) -> Cause:
 
 def advise(cause: Cause, shuffle: Shuffle | None) -> Advice:
     """What to do about a stage that reads `shuffle`."""
-    if cause not in _PLACED:
-        return Advice(False, _OTHERWISE[cause])
+    if cause not in _BY_PLACEMENT:
+        return Advice(False, _NOT_FOR_UNSKEW[cause])
     if shuffle is None:
         return Advice(False, _WITHOUT_KEY[cause])
     if shuffle.partitioning is not Partitioning.HASH:
@@ -73,52 +73,51 @@ def advise(cause: Cause, shuffle: Shuffle | None) -> Advice:
     call = _call(shuffle)
     if cause is Cause.WORK:
         return Advice(
-            True, f"Records are even, their cost is not: {call} with weight= a column of that cost."
+            True,
+            f"Records are even but their cost is not: use {call} with weight= a column that holds the cost.",
         )
     if cause is Cause.FEW:
         return Advice(
             True,
-            f"Fewer tasks than cores: {call} with slots=, or raise spark.sql.shuffle.partitions; adaptive execution "
-            "merges small partitions up to spark.sql.adaptive.coalescePartitions.minPartitionSize.",
+            f"Fewer tasks than cores: use {call} with slots=, or raise spark.sql.shuffle.partitions; adaptive "
+            "execution merges small partitions up to spark.sql.adaptive.coalescePartitions.minPartitionSize.",
         )
-    split = (
-        " Spark's skew join is already in force here; unskew would stand in for it." * shuffle.split_by_spark
-    )
-    return Advice(True, f"Use {call}.{split}")
+    skew_join = " Spark's own skew join is already at work here; unskew would replace it."
+    return Advice(True, f"Use {call}.{skew_join * shuffle.split_by_spark}")
 
 
 def _over_mean(stage: Stage, amount: Callable[[Task], float]) -> float:
     """How much more than the mean the longest task had of something, in means."""
-    usual = mean(map(amount, stage.tasks))
-    return amount(stage.longest) / usual - 1 if usual else 0.0
+    average = mean(map(amount, stage.tasks))
+    return amount(stage.longest) / average - 1 if average else 0.0
 
 
 def _slow_node(stage: Stage) -> bool:
-    """Whether tasks took half as long again on the longest task's host as elsewhere."""
-    here = [task.seconds for task in stage.tasks if task.host == stage.longest.host]
+    """Whether tasks took at least 1.5 times as long on the longest task's host as elsewhere."""
+    on_host = [task.seconds for task in stage.tasks if task.host == stage.longest.host]
     elsewhere = [task.seconds for task in stage.tasks if task.host != stage.longest.host]
-    return min(len(here), len(elsewhere)) >= 2 and median(here) >= 1.5 * median(elsewhere)
+    return min(len(on_host), len(elsewhere)) >= 2 and median(on_host) >= 1.5 * median(elsewhere)
 
 
 def _call(shuffle: Shuffle) -> str:
-    """The call of unskew's that would stand in for the operator."""
+    """The unskew call that would replace the operator."""
     names = [f'"{name}"' for name in shuffle.key]
-    key, several = ", ".join(names), f"[{', '.join(names)}]"
-    one = several if len(names) > 1 else key
+    columns = ", ".join(names)
+    key = f"[{columns}]" if len(names) > 1 else columns
     match shuffle.operator:
         case operator if operator in GROUPS:
-            return f"unskew.groupBy(df, {key}).applyIn{operator.rpartition('In')[2]}(…)"
+            return f"unskew.groupBy(df, {columns}).applyIn{operator.rpartition('In')[2]}(…)"
         case operator if operator in COGROUPS:
-            return f"unskew.groupBy(left, {key}).cogroup(unskew.groupBy(right, …))"
+            return f"unskew.groupBy(left, {columns}).cogroup(unskew.groupBy(right, …))"
         case operator if operator in JOINS:
-            return f"unskew.join(left, right, on={one})"
+            return f"unskew.join(left, right, on={key})"
         case operator if operator in WINDOWS:
-            return f"unskew.window(df, {key})"
+            return f"unskew.window(df, {columns})"
         case operator if operator in AGGREGATES:
-            return f"unskew.groupBy(df, {key}).agg(…)"
+            return f"unskew.groupBy(df, {columns}).agg(…)"
         case operator if operator in STATEFUL:
-            return f"unskew.stream(df, key={one})"
-    return f"df.transform(unskew.plan(unskew.measure(df, {one}), slots=…).apply)"
+            return f"unskew.stream(df, key={key})"
+    return f"df.transform(unskew.plan(unskew.measure(df, {key}), slots=…).apply)"
 
 
 _AMOUNTS: dict[Cause, tuple[Callable[[Task], float], ...]] = {
@@ -133,19 +132,19 @@ _PARTS: dict[Cause, Callable[[Task], float]] = {
     Cause.SCHEDULING: lambda task: task.seconds - task.run,
 }
 
-_PLACED = frozenset({Cause.DATA, Cause.WORK, Cause.FEW})
+_BY_PLACEMENT = frozenset({Cause.DATA, Cause.WORK, Cause.FEW})
 """Causes that another placement of keys could remove."""
 
-_OTHERWISE = {
+_NOT_FOR_UNSKEW = {
     Cause.INPUT: "The files or splits that tasks read differ in size: write files of similar size, or lower "
     "spark.sql.files.maxPartitionBytes.",
-    Cause.NODE: "Tasks are slow on one host whatever they do: look at that machine.",
-    Cause.STARTING: "The task waited for a Python worker to start, which is paid once an executor, whatever the data.",
-    Cause.COLLECTING: "The task waited for the JVM's memory: give executors more, or run fewer tasks in each.",
+    Cause.NODE: "All tasks are slow on one host: check that machine.",
+    Cause.STARTING: "The task waited for a Python worker to start: once per executor, whatever the data is like.",
+    Cause.COLLECTING: "The task waited for garbage collection: give executors more memory, or run fewer tasks in each.",
     Cause.SPILL: "The task ran out of memory and wrote to disk: give executors more memory, or use more partitions.",
-    Cause.FETCHING: "The task waited for shuffle blocks: look at the network, and at the disks of the other hosts.",
-    Cause.SCHEDULING: "The task waited to be started, unpacked or collected: look at the driver, and at large closures "
-    "and results.",
+    Cause.FETCHING: "The task waited for shuffle blocks: check the network, and the disks of the other hosts.",
+    Cause.SCHEDULING: "The task waited to be launched or unpacked, or for its result to be fetched: check the driver, "
+    "and look for large closures and results.",
 }
 
 _WITHOUT_KEY = {
@@ -156,9 +155,9 @@ _WITHOUT_KEY = {
 
 _NOT_HASHED = {
     Partitioning.RANGE: "The records are sorted, and sorted ranges must stay whole: sort by more columns.",
-    Partitioning.ROUND_ROBIN: "The records were dealt in turn, so no key decides where they go.",
+    Partitioning.ROUND_ROBIN: "The records were dealt round-robin, so no key decides where they go.",
     Partitioning.SINGLE: "The operator needs all records in one task: give it a key to group or window by.",
-    Partitioning.SLOT: "The records were placed on purpose already, by unskew or repartitionById: plan anew, with "
-    "weight= where records differ in cost.",
+    Partitioning.SLOT: "The records were already placed on purpose, by unskew or repartitionById: make a new plan, "
+    "with weight= where records differ in cost.",
     Partitioning.OTHER: "The log does not say how these records were dealt to tasks.",
 }

@@ -1,7 +1,7 @@
-"""Read an event log once, line by line, and give each stage as it ends.
+"""The events of a log, read once, line by line; each stage is yielded as it ends.
 
-Held in memory are the tasks of stages that run and the shuffles of queries that run. Only events that matter
-are parsed; the others, among them the longest, are told by the first bytes of their lines.
+Only the tasks of running stages and the shuffles of running queries are held in memory. Only events that matter
+are parsed; the others, among them the longest, are recognised by the first bytes of their lines.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ Event: TypeAlias = Mapping[str, Any]
 _START = b'{"Event":"'
 _SQL = "org.apache.spark.sql.execution.ui."
 _QUERY = "spark.sql.execution.id"
-_STARTING = ("time to start Python workers", "time to initialize Python workers")
-_PYTHON = "time to run Python workers"
+_PYTHON_START = ("time to start Python workers", "time to initialize Python workers")
+_PYTHON_RUN = "time to run Python workers"
 
 
 @dataclass
 class _RunningStage:
-    """What is known of a stage before it ends."""
+    """A stage that has not ended, with the tasks that have."""
 
     name: str
     expected: int
@@ -46,8 +46,8 @@ class _RunningQuery:
 class EventLog:
     """The log of one application, a file or a folder of rolled files.
 
-    Guards that each stage is given once, whatever the log lacks or repeats. What is known of the application
-    (`application`, `failed_attempts` and so on) is complete when all stages were given.
+    Guards that each stage is yielded once, even if the log is incomplete or repeats events. What it says about the
+    application (`application`, `failed_attempts` and so on) is complete once all stages have been yielded.
     """
 
     def __init__(self, path: str | Path, progress: Callable[[str], None] = lambda _: None) -> None:
@@ -84,22 +84,22 @@ class EventLog:
         }
 
     def stages(self) -> Iterator[Stage]:
-        """Each stage as it ends; then, of a log that is still written, those that run, with their finished tasks."""
-        known = False
+        """Each stage as it ends; then, if the log is still being written, running stages with their finished tasks."""
+        has_events = False
         for file in log_files(self._path):
             self._progress(file.name)
             for line in lines(file):
-                known = self._take(line) or known
+                has_events = self._take(line) or has_events
                 yield from self._ended
                 self._ended.clear()
-        if not known:
+        if not has_events:
             raise ValueError(f"{self._path}: not an event log of Spark: no line of it is an event")
         for number, attempt in list(self._running):
             self._close(number, attempt, ())
         yield from self._ended
 
     def _take(self, line: bytes) -> bool:
-        """Look at one line; false for what is no event, or of no interest, or cut off."""
+        """Handle one line; False if it is not an event, or not of interest, or cut off."""
         if not line.startswith(_START):
             return False
         handler = self._handlers.get(line[len(_START) : line.find(b'"', len(_START))])
@@ -108,7 +108,7 @@ class EventLog:
         try:
             event = json.loads(line)
         except (ValueError, RecursionError):
-            return False  # the last line of a log that is still written, or a plan too deep to read
+            return False  # the last line of a log that is still being written, or a plan too deep to read
         try:
             handler(event)
         except (KeyError, TypeError, AttributeError) as error:
@@ -173,10 +173,10 @@ class EventLog:
 
     def _stage_completed(self, event: Event) -> None:
         info = event["Stage Info"]
-        moved = (counter["ID"] for counter in info["Accumulables"])
-        self._close(info["Stage ID"], info["Stage Attempt ID"], moved)
+        counters = (counter["ID"] for counter in info["Accumulables"])
+        self._close(info["Stage ID"], info["Stage Attempt ID"], counters)
 
-    def _close(self, number: int, attempt: int, moved: Iterable[int]) -> None:
+    def _close(self, number: int, attempt: int, counters: Iterable[int]) -> None:
         running = self._running.pop((number, attempt), None)
         if running is None:
             return
@@ -190,22 +190,22 @@ class EventLog:
             running.speculative,
             sum(self._cores.values()),
             running.query,
-            self._shuffle(running.query, moved),
+            self._shuffle(running.query, counters),
         )
         self._ended.append(stage)
 
-    def _shuffle(self, query: Query | None, moved: Iterable[int]) -> Shuffle | None:
-        """The shuffle that a stage read: of several, one that Spark has split, for that is the skewed side."""
-        known = self._queries.get(query.number) if query else None
-        if known is None:
+    def _shuffle(self, query: Query | None, counters: Iterable[int]) -> Shuffle | None:
+        """The shuffle that a stage read: of several, one that Spark has split, because that is the skewed side."""
+        running = self._queries.get(query.number) if query else None
+        if running is None:
             return None
-        read = [known.shuffles[counter] for counter in moved if counter in known.shuffles]
-        return max(read, key=lambda shuffle: shuffle.split_by_spark, default=None)
+        shuffles_read = [running.shuffles[counter] for counter in counters if counter in running.shuffles]
+        return max(shuffles_read, key=lambda shuffle: shuffle.split_by_spark, default=None)
 
 
 def _task(info: Event, metrics: Event) -> Task:
     shuffle = metrics.get("Shuffle Read Metrics") or {}
-    read = metrics.get("Input Metrics") or {}
+    source = metrics.get("Input Metrics") or {}
     return Task(
         info["Index"],
         info["Host"],
@@ -218,13 +218,13 @@ def _task(info: Event, metrics: Event) -> Task:
         metrics.get("Memory Bytes Spilled", 0) + metrics.get("Disk Bytes Spilled", 0),
         shuffle.get("Total Records Read", 0),
         shuffle.get("Remote Bytes Read", 0) + shuffle.get("Local Bytes Read", 0),
-        read.get("Records Read", 0),
-        read.get("Bytes Read", 0),
+        source.get("Records Read", 0),
+        source.get("Bytes Read", 0),
     )
 
 
 def _starting(counters: Iterable[Event]) -> float:
-    """Seconds until the Python worker was ready; none for one used again, whose figure includes its idle time."""
-    told = {counter.get("Name"): counter.get("Update", 0) for counter in counters}
-    took = sum(int(told.get(name, 0)) for name in _STARTING)
-    return took / 1000 if took <= int(told.get(_PYTHON, 0)) else 0.0
+    """Seconds until the Python worker was ready; 0 for a reused worker, whose figure includes its idle time."""
+    milliseconds = {counter.get("Name"): counter.get("Update", 0) for counter in counters}
+    starting = sum(int(milliseconds.get(name, 0)) for name in _PYTHON_START)
+    return starting / 1000 if starting <= int(milliseconds.get(_PYTHON_RUN, 0)) else 0.0

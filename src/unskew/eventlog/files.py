@@ -1,6 +1,6 @@
-"""The files of an event log and the lines in them, whatever they are compressed with.
+"""The files of an event log and the lines in them, compressed or not.
 
-Spark writes one file an application, or a folder `eventlog_v2_…` of files `events_1_…`, `events_2_…`. While the
+Spark writes one file per application, or a folder `eventlog_v2_…` of files `events_1_…`, `events_2_…`. While the
 application runs, the name ends in `.inprogress`. The content says how a file is compressed, not its name.
 """
 
@@ -16,7 +16,9 @@ import pyarrow as pa
 
 _READABLE = {b"\x28\xb5\x2f\xfd": "zstd", b"\x1f\x8b": "gzip"}
 _UNREADABLE = {b"LZ4Block": "lz4", b"\x82SNAPPY\x00": "snappy", b"ZV": "lzf"}
-_CHUNK = 1 << 16  # of a file cut short, this much at its end may be lost
+_CHUNK = 1 << 16
+"""Bytes read at once; a truncated file may lose this much at its end."""
+
 _PART = re.compile(r"events_(\d+)_.*?(\.compact)?")
 
 
@@ -24,7 +26,7 @@ def log_files(path: str | Path) -> list[Path]:
     """The files of the log at `path`, in the order in which they were written."""
     target = Path(path)
     if "://" in str(path):
-        raise ValueError(f"{path}: only files of this machine are read: copy the log here first")
+        raise ValueError(f"{path}: only local files can be read: copy the log to this machine first")
     if not target.exists():
         raise ValueError(f"{path}: there is no such file or folder")
     if not target.is_dir():
@@ -38,7 +40,7 @@ def log_files(path: str | Path) -> list[Path]:
 
 
 def lines(path: Path) -> Iterator[bytes]:
-    """The lines of one file; of one that is still written, or was cut short, those that can be read."""
+    """The lines of one file; if it is still being written, or truncated, those that can be read."""
     with closing(_open(path)) as stream:
         rest = b""
         while chunk := _read(stream):
@@ -49,9 +51,9 @@ def lines(path: Path) -> Iterator[bytes]:
 
 
 def _order(part: Path) -> tuple[int, bool]:
-    found = _PART.fullmatch(part.name)
-    assert found is not None  # log_files has seen to it
-    return int(found[1]), found[2] is not None
+    match = _PART.fullmatch(part.name)
+    assert match is not None  # log_files passes no other files
+    return int(match[1]), match[2] is not None
 
 
 def _open(path: Path) -> BinaryIO:
@@ -60,7 +62,7 @@ def _open(path: Path) -> BinaryIO:
     for magic, codec in _UNREADABLE.items():
         if start.startswith(magic):
             raise ValueError(
-                f"{path}: compressed with {codec}, which is not read here: let Spark write zstd "
+                f"{path}: compressed with {codec}, which unskew cannot read: let Spark write zstd "
                 "(spark.eventLog.compression.codec=zstd) or no compression (spark.eventLog.compress=false)"
             )
     for magic, codec in _READABLE.items():
@@ -74,7 +76,7 @@ def _read(stream: BinaryIO) -> bytes:
     try:
         return stream.read(_CHUNK)
     except OSError as error:
-        if "Truncated" in str(error):  # pyarrow has no exception of its own for it
+        if "Truncated" in str(error):  # pyarrow has no exception class for this
             return b""
         raise
 

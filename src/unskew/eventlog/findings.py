@@ -1,4 +1,4 @@
-"""The stages of a log whose tasks were unequal, and what that cost."""
+"""What an event log shows: the stages whose tasks were unequal, and what that cost."""
 
 from __future__ import annotations
 
@@ -16,20 +16,25 @@ from unskew.eventlog.stages import Stage, Task
 
 LEAST_SECONDS = 0.5
 LEAST_SHARE = 0.1
-"""A stage is named if it lost this many seconds and this share of its length."""
+"""A stage is a finding if it lost this many seconds and this share of its length."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Finding:
-    """A stage that could have been shorter: by `saved` seconds at most, for a key cannot be cut in pieces."""
+    """A stage that could have been shorter, by at most `saved` seconds: a key cannot be split."""
 
     stage: Stage
     cause: Cause
     saved: float
     advice: Advice
 
+    def __repr__(self) -> str:
+        helps = "unskew could help" if self.advice.fixable else "not for unskew"
+        cost = f"{self.saved:.1f} s of {self.stage.length:.1f} s"
+        return f"Finding(stage {self.stage.label}: {self.cause}, {cost}, {helps})"
+
     def to_dict(self) -> dict[str, Any]:
-        """Everything but the tasks one by one as plain values, for JSON."""
+        """Everything except the single tasks as plain values, for JSON."""
         stage = self.stage
         shuffle, query = stage.shuffle, stage.query
         return {
@@ -58,14 +63,14 @@ class Finding:
         }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LogDiagnosis:
     """What a log says about one application.
 
-    `uneven` stages lost time to unequal or too few tasks: `saved` is how much, as if stages ran one after the
-    other, and `saved_by_unskew` the part of it that another placement of keys could save. `findings` are the
-    worst of them, the worst first. `shuffle_local` and `shuffle_remote` are the bytes that tasks read from shuffles,
-    on their own host and over the network, of all attempts.
+    `uneven` counts the stages that lost time to unequal or too few tasks. `saved` is how much they lost, as if stages
+    ran one after the other, and `saved_by_unskew` the part of it that another placement of keys could save. `findings`
+    are the worst of them, worst first. `shuffle_local` and `shuffle_remote` are the bytes that all attempts read from
+    shuffles, on their own host and over the network.
     """
 
     application: str
@@ -83,6 +88,13 @@ class LogDiagnosis:
     saved_by_unskew: float
     findings: tuple[Finding, ...]
 
+    def __repr__(self) -> str:
+        name = self.application or self.application_id
+        return (
+            f"LogDiagnosis({name!r}, {self.uneven:,} of {self.stages:,} stages uneven, "
+            f"{self.saved:.1f} s could be saved, {self.saved_by_unskew:.1f} s of it by unskew)"
+        )
+
     @property
     def headline(self) -> str:
         """The whole diagnosis in a sentence or two."""
@@ -93,7 +105,7 @@ class LogDiagnosis:
             return f"None of {self.stages:,} stages lost {least} to unequal tasks."
         worst = self.findings[0]
         text = (
-            f"{self.uneven:,} of {self.stages:,} stages waited for a few long tasks; even ones would have saved up to "
+            f"{self.uneven:,} of {self.stages:,} stages waited for a few long tasks. Even tasks would have saved up to "
             f"{self.saved:.1f} s, {self.saved_by_unskew:.1f} s of it where unskew could place the keys. The worst is "
             f"stage {worst.stage.label}: {worst.cause}, {worst.saved:.1f} s of {worst.stage.length:.1f} s."
         )
@@ -123,10 +135,10 @@ class LogDiagnosis:
 def diagnose_log(
     path: str | Path, *, top: int = 20, progress: Callable[[str], None] = lambda _: None
 ) -> LogDiagnosis:
-    """Judge the stages of the application whose event log is at `path`, a file or a folder of rolled files.
+    """Find the uneven stages of an application in its event log at `path`, a file or a folder of rolled files.
 
-    `top` is how many of the worst stages are kept, so that a log of any length takes little memory. A log
-    that is still written is read as far as it goes.
+    Only the `top` worst stages are held, so that a log of any length takes little memory. A log that is still
+    being written is read as far as it goes.
     """
     log = EventLog(path, progress)
     worst: list[tuple[float, int, Finding]] = []
@@ -134,7 +146,7 @@ def diagnose_log(
     saved = {True: 0.0, False: 0.0}
     for stage in log.stages():
         stages += 1
-        finding = judge(stage)
+        finding = finding_of(stage)
         if finding is None:
             continue
         uneven += 1
@@ -160,11 +172,11 @@ def diagnose_log(
     )
 
 
-def judge(stage: Stage) -> Finding | None:
-    """What a stage lost to unequal tasks, or to tasks too few for its cores; nothing if it hardly lost any time."""
+def finding_of(stage: Stage) -> Finding | None:
+    """What a stage lost to unequal tasks, or to having fewer tasks than cores; None if it hardly lost any time."""
     if not stage.tasks:
         return None
-    if _matters(saved := stage.length - stage.even, stage.length):
+    if _matters(saved := stage.length - stage.even_length, stage.length):
         cause = cause_of(stage)
         return Finding(stage, cause, saved, advise(cause, stage.shuffle))
     spread = float(stage.seconds.sum()) / max(stage.cores, 1)

@@ -1,8 +1,8 @@
 """What the plan of a query says about its shuffles: which operator reads each, and by which key.
 
-Spark writes a query's plan into the log as a tree, again whenever adaptive execution changes it. Every
-exchange has counters for what is read from it, and a finished stage lists the counters that its tasks moved: so
-a stage finds its operator without a look at names of stages, which say nothing since adaptive execution.
+Spark writes a query's plan into the log as a tree, and again whenever adaptive execution changes it. Every exchange
+has counters for what is read from it, and a finished stage lists the counters that its tasks incremented. That leads
+from a stage to its operator; the names of stages do not, since adaptive execution.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Partitioning(StrEnum):
 
     HASH = "hash of the key"
     RANGE = "ranges of a sort order"
-    ROUND_ROBIN = "in turn"
+    ROUND_ROBIN = "round-robin"
     SINGLE = "all to one task"
     SLOT = "given slot"
     OTHER = "unknown"
@@ -37,6 +37,10 @@ class Shuffle:
     partitioning: Partitioning
     key: tuple[str, ...] = ()
     split_by_spark: bool = False
+
+    def __str__(self) -> str:
+        by = f" by {', '.join(self.key)}" if self.key else ""
+        return (self.operator or "repartition") + by
 
 
 GROUPS = ("FlatMapGroupsInPandas", "FlatMapGroupsInArrow")
@@ -67,12 +71,13 @@ _KINDS = {
     "singlepartition": Partitioning.SINGLE,
     "shufflepartitionidpassthrough": Partitioning.SLOT,
 }
-_READ = " read"  # "records read", "local bytes read" and so on are counted by the reading stage
+_READ = " read"
+"""How the names of counters end that the reading stage increments: "records read", "local bytes read" and so on."""
 
 
 def shuffles(plan: Mapping[str, Any]) -> dict[int, Shuffle]:
     """The shuffles of a plan (`sparkPlanInfo` of an event), by the numbers of their read counters."""
-    found: dict[int, Shuffle] = {}
+    by_counter: dict[int, Shuffle] = {}
     waiting: list[tuple[Mapping[str, Any], str, bool]] = [(plan, "", False)]
     while waiting:
         node, operator, split = waiting.pop()
@@ -81,14 +86,14 @@ def shuffles(plan: Mapping[str, Any]) -> dict[int, Shuffle]:
         if name == "Exchange":
             shuffle = _shuffle(text, operator, split)
             counters = (metric for metric in node.get("metrics", ()) if metric["name"].endswith(_READ))
-            found.update((metric["accumulatorId"], shuffle) for metric in counters)
+            by_counter.update((metric["accumulatorId"], shuffle) for metric in counters)
             operator, split = "", False
         elif name in _OPERATORS:
             operator = name
         elif name == "AQEShuffleRead":
             split = "skewed" in text
         waiting += [(child, operator, split) for child in node.get("children", ())]
-    return found
+    return by_counter
 
 
 def _shuffle(text: str, operator: str, split: bool) -> Shuffle:
@@ -104,11 +109,11 @@ def key_names(text: str) -> tuple[str, ...]:
     >>> key_names("Exchange hashpartitioning(user#15L, coalesce(day#2, 0), 8), ENSURE_REQUIREMENTS, [plan_id=1]")
     ('user', 'coalesce(day, 0)')
     """
-    found = re.search(r"hashpartitioning\((.*), \d+\)", text)
-    if not found:
+    match = re.search(r"hashpartitioning\((.*), \d+\)", text)
+    if not match:
         return ()
     parts, depth = [""], 0
-    for letter in re.sub(r"#\d+L?", "", found[1]):
+    for letter in re.sub(r"#\d+L?", "", match[1]):
         depth += {"(": 1, ")": -1}.get(letter, 0)
         if letter == "," and depth == 0:
             parts.append("")

@@ -1,4 +1,4 @@
-"""Tasks and stages as the log tells them. Times are in seconds."""
+"""Tasks and stages as the log records them. Times are in seconds."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from unskew.eventlog.plans import Shuffle
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """The attempt of a task that succeeded; `seconds` is from its launch to its end.
+    """The successful attempt of a task; `seconds` is the time from its launch to its end.
 
-    Parts of it are `run` on the executor, and of that `collecting` garbage, `fetching` blocks of a shuffle and
+    Of that, `run` is the time on the executor, which includes `collecting` garbage, `fetching` blocks of a shuffle and
     `starting` a Python worker.
     """
 
@@ -43,13 +43,13 @@ class Query:
     description: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Stage:
     """One attempt of a stage.
 
-    `tasks` are the successful ones in the order of their launch, one for each partition. `expected` is how many there
-    should be, `failed` and `speculative` count attempts that did not succeed and copies that Spark started of slow
-    tasks; `cores` is what the executors had together when the stage ended.
+    `tasks` are the successful ones in the order of their launch, one per partition. `expected` is how many there
+    should be; `failed` counts attempts that did not succeed, and `speculative` the copies of slow tasks that Spark
+    started; `cores` is how many the executors had together when the stage ended.
     """
 
     number: int
@@ -63,9 +63,14 @@ class Stage:
     query: Query | None = None
     shuffle: Shuffle | None = None
 
+    def __repr__(self) -> str:
+        length = f", {self.length:.1f} s on {self.width} cores" if self.tasks else ""
+        shuffle = "" if self.shuffle is None else f", {self.shuffle}"
+        return f"Stage({self.label}: {len(self.tasks):,} of {self.expected:,} tasks{length}{shuffle})"
+
     @property
     def label(self) -> str:
-        """The stage as Spark's UI calls it; a repeated attempt has its number behind a point."""
+        """The stage as Spark's UI calls it; a repeated attempt adds its number after a dot."""
         return f"{self.number}.{self.attempt}" if self.attempt else str(self.number)
 
     @cached_property
@@ -80,9 +85,9 @@ class Stage:
 
     @cached_property
     def width(self) -> int:
-        """How many tasks ran at the same time, at most.
+        """The most tasks that ran at the same time.
 
-        Spark may launch a task before it has noted the end of the last one, so the cores of all executors are a limit.
+        Spark may launch a task before it has recorded the end of the last one, so the executors' cores are a limit.
         """
         launched = np.array([task.launched for task in self.tasks])
         at = np.concatenate([launched + self.seconds, launched])
@@ -93,10 +98,10 @@ class Stage:
 
     @cached_property
     def length(self) -> float:
-        """How long the stage takes on as many cores as it had, its tasks started in order on the next free one."""
+        """How long the stage takes on as many cores as it had, with tasks started in order on the next free core."""
         return makespan(self.seconds, self.width)
 
     @cached_property
-    def even(self) -> float:
-        """The same if all tasks took equally long."""
+    def even_length(self) -> float:
+        """How long it would take if all its tasks took the mean time."""
         return makespan(np.full(len(self.tasks), self.seconds.mean()), self.width)

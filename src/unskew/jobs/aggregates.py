@@ -3,34 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
-from unskew.jobs.settings import Place, Reader, meant, table, text, whole
+from unskew.jobs.settings import Location, Reader, did_you_mean, positive_int, table, text
+from unskew.streaming.operators.aggregates import AGGREGATES
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
     from unskew.streaming.operators.aggregation import Aggregate
 
-OPTIONS: Mapping[str, Mapping[str, Reader]] = {
-    "count": {},
-    "sum": {},
-    "min": {},
-    "max": {},
-    "mean": {},
-    "variance": {},
-    "first": {"by": text},
-    "last": {"by": text},
-    "approx_distinct": {"k": whole},
-    "top_k": {"k": whole},
-}
-"""The aggregates, and what each takes besides its column."""
+_READERS: Mapping[str, Reader] = {"str": text, "int": positive_int}
+
+
+def options_of(function: str) -> dict[str, Reader]:
+    """What an aggregate takes besides its column, and the reader of each: the fields of its class."""
+    return {
+        option.name: _READERS[str(option.type)]
+        for option in fields(AGGREGATES[function])
+        if option.name != "column"
+    }
 
 
 @dataclass(frozen=True)
-class Kept:
-    """One aggregate of a column under a name; of no column it is the number of records."""
+class AggregateSettings:
+    """One aggregate of a column and the name of its result; without a column, the number of records."""
 
     name: str
     function: str
@@ -42,82 +40,60 @@ class Kept:
         return f"{self.name} = {self.function}({', '.join([*filter(None, [self.column]), *options])})"
 
 
-def aggregates(value: Any, place: Place) -> tuple[Kept, ...]:
+def read_aggregates(value: Any, location: Location) -> tuple[AggregateSettings, ...]:
     """The reader of a table of aggregates."""
-    given = table(value, place)
-    if not given:
-        raise place.wrong("name at least one aggregate, like n = 'count'")
-    return tuple(_kept(name, one, place.within(name)) for name, one in given.items())
+    values = table(value, location)
+    if not values:
+        raise location.error("name at least one aggregate, like n = 'count'")
+    return tuple(_read_aggregate(name, item, location.child(name)) for name, item in values.items())
 
 
-def _kept(name: str, value: Any, place: Place) -> Kept:
+def _read_aggregate(name: str, value: Any, location: Location) -> AggregateSettings:
     if value == "count":
-        return Kept(name, "count")
+        return AggregateSettings(name, "count")
     if isinstance(value, str):
-        function = value if value in OPTIONS else "sum"
-        raise place.wrong(
-            f"there is no {value!r} of whole records: {meant(value, ['count'])}"
+        function = value if value in AGGREGATES else "sum"
+        raise location.error(
+            f"there is no {value!r} of whole records: {did_you_mean(value, ['count'])}"
             f"write 'count', or {{ {function} = '…' }} with the name of a column"
         )
-    given = table(value, place)
-    function = _function(given, place)
-    column = text(given[function], place.within(function))
-    return Kept(name, function, column, _options(function, given, place))
+    values = table(value, location)
+    function = _read_function(values, location)
+    column = text(values[function], location.child(function))
+    return AggregateSettings(name, function, column, _read_options(function, values, location))
 
 
-def _function(given: Mapping[str, Any], place: Place) -> str:
-    """The one aggregate that is named."""
-    named = [one for one in given if one in OPTIONS]
-    if len(named) != 1:
-        hints = (meant(one, OPTIONS) for one in given if one not in OPTIONS)
+def _read_function(values: Mapping[str, Any], location: Location) -> str:
+    """The only setting that names an aggregate."""
+    functions = [name for name in values if name in AGGREGATES]
+    if len(functions) != 1:
+        hints = (did_you_mean(name, AGGREGATES) for name in values if name not in AGGREGATES)
         hint = next(filter(None, hints), "")
-        raise place.wrong(f"name one aggregate: {hint}choose one of {', '.join(OPTIONS)}")
-    if place.mode == "batch" and named[0] == "top_k":
-        raise place.within("top_k").wrong("this is for mode = 'stream' only: leave it out")
-    return named[0]
+        raise location.error(f"name one aggregate: {hint}choose one of {', '.join(AGGREGATES)}")
+    if location.mode == "batch" and not AGGREGATES[functions[0]].in_batch:
+        raise location.child(functions[0]).error("this is for mode = 'stream' only: leave it out")
+    return functions[0]
 
 
-def _options(function: str, given: Mapping[str, Any], place: Place) -> dict[str, Any]:
-    """What it takes besides its column."""
-    known = OPTIONS[function]
-    options = {one: value for one, value in given.items() if one != function}
-    for one in options:
-        if one not in known:
-            takes = f"it takes {', '.join(known)}" if known else "it takes a column and nothing else"
-            raise place.within(one).wrong(f"{function} has no such option: {meant(one, known)}{takes}")
-    if "by" in known and "by" not in options:
-        raise place.wrong(f"{function} needs by, the column that says which record is {function}")
-    return {one: known[one](value, place.within(one)) for one, value in options.items()}
+def _read_options(function: str, values: Mapping[str, Any], location: Location) -> dict[str, Any]:
+    """What the aggregate takes besides its column."""
+    readers = options_of(function)
+    options = {name: value for name, value in values.items() if name != function}
+    for name in options:
+        if name not in readers:
+            takes = f"it takes {', '.join(readers)}" if readers else "it takes a column and nothing else"
+            hint = did_you_mean(name, readers)
+            raise location.child(name).error(f"{function} has no such option: {hint}{takes}")
+    if "by" in readers and "by" not in options:
+        raise location.error(f"{function} needs by, the column that says which record is {function}")
+    return {name: readers[name](value, location.child(name)) for name, value in options.items()}
 
 
-def for_stream(kept: Kept) -> Aggregate:
-    """The aggregate of `unskew.stream`."""
-    import unskew
-
-    arguments = () if kept.column is None else (kept.column,)
-    made: Aggregate = getattr(unskew, kept.function)(*arguments, **kept.options)
-    return made
+def stream_aggregate(settings: AggregateSettings) -> Aggregate:
+    """The aggregate as `unskew.stream` takes it."""
+    return AGGREGATES[settings.function](column=settings.column, **settings.options)
 
 
-def for_batch(kept: Kept) -> Column:
-    """The same of a DataFrame, as an expression of Spark's."""
-    from pyspark.sql import functions as F
-
-    from unskew.spark.keys import column
-
-    if kept.column is None:
-        return F.count(F.lit(1)).alias(kept.name)
-    value = column(kept.column)
-    match kept.function:
-        case "first":
-            made = F.min_by(value, column(kept.options["by"]))
-        case "last":
-            made = F.max_by(value, column(kept.options["by"]))
-        case "approx_distinct":
-            made = F.approx_count_distinct(value, kept.options.get("k", 256) ** -0.5)
-        case _:
-            made = getattr(F, _SPARK.get(kept.function, kept.function))(value)
-    return made.alias(kept.name)
-
-
-_SPARK = {"variance": "var_samp"}
+def batch_aggregate(settings: AggregateSettings) -> Column:
+    """The aggregate as a Spark expression, for a DataFrame."""
+    return stream_aggregate(settings).batch_column().alias(settings.name)

@@ -1,15 +1,16 @@
-"""From a job to the operators of unskew's public API; nothing is written, and until `result` nothing measured."""
+"""From a job to the operators of unskew's public API. Nothing is written, and nothing is measured before `result`."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 import unskew
-from unskew.jobs.aggregates import for_batch, for_stream
+from unskew.jobs.aggregates import batch_aggregate, stream_aggregate
 from unskew.jobs.code import load_function
-from unskew.jobs.errors import naming
-from unskew.jobs.job import Job, Operator
-from unskew.jobs.source_and_sink import sink_of
+from unskew.jobs.errors import locate_errors
+from unskew.jobs.job import Job
+from unskew.jobs.operator import OperatorSettings
+from unskew.jobs.sink import build_sink
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -18,24 +19,23 @@ if TYPE_CHECKING:
     from unskew.streaming.driver.query import LiveQuery
 
 
-def operation(job: Job, events: DataFrame) -> StatefulStream:
+def stateful_stream(job: Job, events: DataFrame) -> StatefulStream:
     """The operators of a stream, ready to start."""
     source, first = job.source, job.operator[0]
-    with naming(job, "operator"):
-        made = _streamed(
-            job, first, unskew.stream(events, first.key, time=source.time, watermark=source.watermark)
-        )
+    with locate_errors(job, "operator"):
+        stream = unskew.stream(events, first.key, time=source.time, watermark=source.watermark)
+        chain = _operator(job, first, stream)
     for number, operator in enumerate(job.operator[1:], 2):
-        with naming(job, f"operator {number}"):
-            made = _streamed(job, operator, made.thenBy(*operator.key))
-    return made
+        with locate_errors(job, f"operator {number}"):
+            chain = _operator(job, operator, chain.thenBy(*operator.key))
+    return chain
 
 
 def start(job: Job, ready: StatefulStream) -> LiveQuery:
     """Start a stream."""
     plan = job.plan
-    sink, saved = sink_of(job), _saved(job)
-    with naming(job):
+    sink, saved = build_sink(job), _saved_plan(job)
+    with locate_errors(job):
         return ready.start(
             sink,
             checkpoint=job.path(str(job.checkpoint)),
@@ -57,65 +57,58 @@ def start(job: Job, ready: StatefulStream) -> LiveQuery:
 
 
 def groups(job: Job, df: DataFrame) -> Any:
-    """The rows of a batch job under their keys: what `unskew.groupBy` returns, or `thenBy`."""
+    """The rows of a batch job grouped by key: what `unskew.groupBy` or `thenBy` returns."""
     plan, (first, *others) = job.plan, job.operator
-    saved = _saved(job)
-    asked = {"slots": plan.slots, "planner": plan.planner, "buckets": plan.buckets, "weight": plan.weight}
-    options: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
+    saved = _saved_plan(job)
+    settings = {"slots": plan.slots, "planner": plan.planner, "buckets": plan.buckets, "weight": plan.weight}
+    options: dict[str, Any] = {name: value for name, value in settings.items() if value is not None}
     if plan.sample is not None:
         options["sample"] = None if plan.sample == "all" else plan.sample
-    with naming(job, "operator"):
+    with locate_errors(job, "operator"):
         if not others:
             return unskew.groupBy(df, *first.key, plan=saved, **options)
-        made: Any = unskew.groupBy(df, *first.key, **options).thenBy(*others[0].key, plan=saved)
+        grouped: Any = unskew.groupBy(df, *first.key, **options).thenBy(*others[0].key, plan=saved)
         for operator in others[1:]:
-            made = made.thenBy(*operator.key)
-        return made
+            grouped = grouped.thenBy(*operator.key)
+        return grouped
 
 
 def result(job: Job, grouped: Any) -> DataFrame:
-    """What the operators of a batch job make of the groups; measures the keys."""
-    made = grouped
+    """What the operators of a batch job return for the groups; measures the keys."""
     for operator in job.operator:
-        with naming(job, "operator"):
+        with locate_errors(job, "operator"):
             if operator.apply is None:
-                made = made.agg(*(for_batch(kept) for kept in operator.aggregates))
+                grouped = grouped.agg(*map(batch_aggregate, operator.aggregates))
             else:
+                function = load_function(operator.apply, job.folder)
                 merge = {"merge": load_function(operator.merge, job.folder)} if operator.merge else {}
-                made = made.applyInPandas(load_function(operator.apply, job.folder), operator.output, **merge)
-    df: DataFrame = made
+                grouped = grouped.applyInPandas(function, operator.output, **merge)
+    # the last operator returns a DataFrame
+    df: DataFrame = grouped
     return df
 
 
 def check_functions(job: Job) -> None:
-    """Refuse functions that are not there."""
+    """Refuse functions that cannot be imported."""
     for operator in job.operator:
-        with naming(job, "operator"):
-            for name in (
-                operator.update,
-                operator.update_each,
-                operator.apply,
-                operator.merge,
-                operator.expired,
-            ):
-                if name is not None:
-                    load_function(name, job.folder)
-    if job.sink.function is not None:
-        sink_of(job)
+        with locate_errors(job, "operator"):
+            for name in operator.functions:
+                load_function(name, job.folder)
+    build_sink(job)
 
 
-def _streamed(job: Job, operator: Operator, stream: Stream) -> StatefulStream:
+def _operator(job: Job, operator: OperatorSettings, stream: Stream) -> StatefulStream:
     if operator.aggregates:
         return stream.aggregate(
             window=operator.window,
             slide=operator.slide,
             emit=operator.emit,
             ttl=operator.ttl,
-            **{kept.name: for_stream(kept) for kept in operator.aggregates},
+            **{settings.name: stream_aggregate(settings) for settings in operator.aggregates},
         )
-    keep = stream.update if operator.update is not None else stream.update_each
+    update = stream.update if operator.update is not None else stream.update_each
     expired = operator.expired
-    return keep(
+    return update(
         load_function(str(operator.update or operator.update_each), job.folder),
         output=str(operator.output),
         state=str(operator.state),
@@ -124,10 +117,10 @@ def _streamed(job: Job, operator: Operator, stream: Stream) -> StatefulStream:
     )
 
 
-def _saved(job: Job) -> Any:
-    """The plan to begin with, which the job may name."""
+def _saved_plan(job: Job) -> Any:
+    """The plan that the job starts with, if it names one."""
     if job.plan.file is None:
         return None
-    with naming(job, "plan"):
+    with locate_errors(job, "plan"):
         file = job.path(job.plan.file)
         return unskew.Plan.load(file) if len(job.operator) == 1 else unskew.ChainPlan.load(file)

@@ -1,4 +1,4 @@
-"""The progress line of a stream, made from its journal."""
+"""The progress line of a stream, from its journal."""
 
 from __future__ import annotations
 
@@ -7,37 +7,38 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 SPAN = 10
-"""Batches whose speed is averaged: steady enough to read, soon right after a change."""
+"""Batches over which the speed is averaged: steady enough to read, and quick to follow a change."""
 
 
 @dataclass(frozen=True)
 class Progress:
-    """What the journal of one operator has told so far.
+    """What the journal of one operator has reported so far.
 
-    `began` is when the query was started: older lines are of an earlier run, and the pause between is not slowness.
+    `started` is when the query started: older lines belong to an earlier run, and the pause in between is not
+    slowness. `moved` is the batch of the last migration and its number of keys.
     """
 
-    began: float
+    started: float
     recent: tuple[dict[str, Any], ...] = ()
     next_batch: int = 0
     moved: tuple[int, int] | None = None
 
     def after(self, lines: Sequence[dict[str, Any]]) -> Progress:
-        """What is known once these lines are read, too."""
+        """The progress after these further lines."""
         if not lines:
             return self
         moves = [(line["batch"], line["moved"]["rows"]) for line in lines if line["moved"]["rows"]]
-        ours = [line for line in lines if line["time"] >= self.began]
+        this_run = [line for line in lines if line["time"] >= self.started]
         return replace(
             self,
-            recent=(*self.recent, *ours)[-SPAN:],
+            recent=(*self.recent, *this_run)[-SPAN:],
             next_batch=lines[-1]["batch"] + 1,
             moved=moves[-1] if moves else self.moved,
         )
 
     @property
     def rate(self) -> float | None:
-        """Records a second; None before the second batch of this run."""
+        """Records per second; None before the second batch of this run."""
         seconds = self.recent[-1]["time"] - self.recent[0]["time"] if self.recent else 0.0
         return sum(line["records"] for line in self.recent[1:]) / seconds if seconds > 0 else None
 

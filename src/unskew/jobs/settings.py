@@ -1,7 +1,7 @@
-"""Tables of a job file as frozen dataclasses: every mistake is told with its table and setting, and what was meant.
+"""Tables of a job file as frozen dataclasses. An error names the table and the setting, and suggests what was meant.
 
-A field of such a dataclass carries a reader: a function that turns what TOML has into the field's value, or says
-what it should have been.
+Each field of such a dataclass has a reader: a function that turns a TOML value into the field's value, or says
+what to write instead.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import MISSING, Field, dataclass, field, fields
+from dataclasses import MISSING, Field, dataclass, fields
+from dataclasses import field as dataclass_field
 from typing import Any, Literal, TypeAlias, TypeVar
 
 T = TypeVar("T")
@@ -17,198 +18,224 @@ Mode: TypeAlias = Literal["batch", "stream"]
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where in the file a value is, for the one who has to mend it."""
+class Location:
+    """Where in the job file a value is, so that an error can name it."""
 
     table: str
     setting: str
     mode: Mode
 
-    def wrong(self, why: str) -> ValueError:
-        """The error that says so."""
-        return ValueError(f"{self}: {why}")
+    def error(self, message: str) -> ValueError:
+        """The message with the location in front."""
+        return ValueError(f"{self}: {message}")
 
     @property
-    def inside(self) -> str:
-        """The name of the table that is this setting's value."""
+    def path(self) -> str:
+        """The dotted name of this setting: the name of its table, if its value is one."""
         return f"{self.table}.{self.setting}" if self.table else self.setting
 
-    def within(self, name: str) -> Place:
-        """A setting of that table."""
-        return Place(self.inside, name, self.mode)
+    def child(self, name: str) -> Location:
+        """The setting `name` of the table that is this setting's value."""
+        return Location(self.path, name, self.mode)
 
     def __str__(self) -> str:
-        return at(self.table, self.setting)
+        return setting_label(self.table, self.setting)
 
 
-def at(table: str, name: str) -> str:
-    """How a setting is named in messages."""
+def setting_label(table: str, name: str) -> str:
+    """A setting as messages name it.
+
+    >>> setting_label("source", "path"), setting_label("", "mode")
+    ('[source] path', 'mode')
+    """
     return f"[{table}] {name}" if table else name
 
 
-Reader: TypeAlias = Callable[[Any, Place], Any]
+Reader: TypeAlias = Callable[[Any, Location], Any]
 
 
 def setting(read: Reader, default: Any = MISSING, *, only: Mode | None = None) -> Any:
-    """A field of a table; without a default it must be given, and with `only` for jobs of that mode."""
-    about = {"read": read, "only": only}
+    """A field of a table; required if it has no default, and refused in jobs of another mode than `only`."""
+    metadata = {"read": read, "only": only}
     if isinstance(default, dict):
-        return field(default_factory=default.copy, metadata=about)
-    return field(default=default, metadata=about)
+        return dataclass_field(default_factory=default.copy, metadata=metadata)
+    return dataclass_field(default=default, metadata=metadata)
 
 
 def read_table(cls: type[T], values: Mapping[str, Any], table: str, mode: Mode) -> T:
     """The table as a `cls`."""
-    known = settings_of(cls)
-    check_names(values, known, table)
-    given = {name: _read(known[name], value, Place(table, name, mode)) for name, value in values.items()}
-    return _made(cls, given, table)
+    settings = settings_of(cls)
+    check_names(values, settings, table)
+    arguments = {
+        name: _read_setting(settings[name], value, Location(table, name, mode))
+        for name, value in values.items()
+    }
+    return _construct(cls, arguments, table)
 
 
 def settings_of(cls: type) -> dict[str, Field[Any]]:
-    """The fields that a job file may set."""
-    return {one.name: one for one in fields(cls) if "read" in one.metadata}
+    """The fields that a job file may set, by name."""
+    return {field.name: field for field in fields(cls) if "read" in field.metadata}
 
 
-def check_names(given: Iterable[str], known: Iterable[str], table: str) -> None:
-    """Refuse a setting that the table does not have, with the nearest one that it has."""
-    names = list(known)
-    for name in given:
-        if name not in names:
-            where = f"[{table}]" if table else "a job"
+def check_names(names: Iterable[str], allowed: Iterable[str], table: str) -> None:
+    """Refuse a setting that the table does not have, and suggest the closest one that it has."""
+    allowed = list(allowed)
+    for name in names:
+        if name not in allowed:
+            owner = f"[{table}]" if table else "a job"
             raise ValueError(
-                f"{at(table, name)}: there is no such setting: {meant(name, names)}"
-                f"{where} takes {', '.join(names)}"
+                f"{setting_label(table, name)}: there is no such setting: {did_you_mean(name, allowed)}"
+                f"{owner} takes {', '.join(allowed)}"
             )
 
 
-def meant(name: str, known: Iterable[str]) -> str:
-    """The hint for a name that is nearly right; empty where nothing is near."""
-    close = difflib.get_close_matches(name, list(known), 1)
+def did_you_mean(name: str, candidates: Iterable[str]) -> str:
+    """The hint for a misspelt name; empty if no candidate is close.
+
+    >>> did_you_mean("jsn", ["csv", "json"])
+    "did you mean 'json'? "
+    """
+    close = difflib.get_close_matches(name, list(candidates), 1)
     return f"did you mean {close[0]!r}? " if close else ""
 
 
-def _read(one: Field[Any], value: Any, place: Place) -> Any:
-    only = one.metadata["only"]
-    if only not in (None, place.mode):
-        raise place.wrong(f"this is for mode = {only!r} only: leave it out")
-    return one.metadata["read"](value, place)
+def check_address(settings: Any, names: Iterable[str], needed: Iterable[str], owner: str) -> None:
+    """Of the settings `names`, which say where data is, `owner` takes those that are `needed` and no other."""
+    needed = tuple(needed)
+    for name in names:
+        is_set = getattr(settings, name) is not None
+        if is_set and name not in needed:
+            raise ValueError(f"{name}: {owner} does not take this setting: leave it out")
+        if not is_set and name in needed:
+            raise ValueError(f"{name}: this setting is missing, and {owner} needs it")
 
 
-def _made(cls: type[T], given: Mapping[str, Any], table: str) -> T:
-    for one in fields(cls):  # type: ignore[arg-type]
-        if one.name not in given and one.default is MISSING and one.default_factory is MISSING:
-            raise ValueError(f"{at(table, one.name)}: this setting is missing, and a job needs it")
+def _read_setting(field: Field[Any], value: Any, location: Location) -> Any:
+    only = field.metadata["only"]
+    if only not in (None, location.mode):
+        raise location.error(f"this is for mode = {only!r} only: leave it out")
+    return field.metadata["read"](value, location)
+
+
+def _construct(cls: type[T], arguments: Mapping[str, Any], table: str) -> T:
+    for field in fields(cls):  # type: ignore[arg-type]
+        required = field.default is MISSING and field.default_factory is MISSING
+        if required and field.name not in arguments:
+            raise ValueError(
+                f"{setting_label(table, field.name)}: this setting is missing, and a job needs it"
+            )
     try:
-        return cls(**given)
+        return cls(**arguments)
     except ValueError as error:
         raise ValueError(f"[{table}] {error}" if table else str(error)) from error
 
 
-def text(value: Any, place: Place) -> str:
+def text(value: Any, location: Location) -> str:
     """Text that is not empty."""
     if not isinstance(value, str) or not value:
-        raise place.wrong(f"write text in quotes, not {value!r}")
+        raise location.error(f"write text in quotes, not {value!r}")
     return value
 
 
-def texts(value: Any, place: Place) -> tuple[str, ...]:
-    """A text or a list of them."""
+def names(value: Any, location: Location) -> tuple[str, ...]:
+    """A name or a list of names."""
     listed = value if isinstance(value, list) else [value]
-    if not listed or not all(isinstance(one, str) and one for one in listed):
-        raise place.wrong(f"write a name in quotes or a list of names, not {value!r}")
+    if not listed or not all(isinstance(name, str) and name for name in listed):
+        raise location.error(f"write a name in quotes or a list of names, not {value!r}")
     return tuple(listed)
 
 
-def whole(value: Any, place: Place) -> int:
+def positive_int(value: Any, location: Location) -> int:
     """A whole number of at least 1."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise place.wrong(f"write a whole number of at least 1, not {value!r}")
+        raise location.error(f"write a whole number of at least 1, not {value!r}")
     return value
 
 
-def number(value: Any, place: Place) -> int | float:
+def number(value: Any, location: Location) -> int | float:
     """A number."""
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise place.wrong(f"write a number, not {value!r}")
+        raise location.error(f"write a number, not {value!r}")
     return value
 
 
-def flag(value: Any, place: Place) -> bool:
+def boolean(value: Any, location: Location) -> bool:
     """True or false."""
     if not isinstance(value, bool):
-        raise place.wrong(f"write true or false, without quotes, not {value!r}")
+        raise location.error(f"write true or false, without quotes, not {value!r}")
     return value
 
 
-def function(value: Any, place: Place) -> str:
-    """A function by its name, `module:function`; it is looked up later."""
+def function_name(value: Any, location: Location) -> str:
+    """A function by its name, `module:function`; it is imported later."""
     if not isinstance(value, str) or not re.fullmatch(r"[\w.]+:[\w.]+", value):
-        raise place.wrong(f"write 'module:function', not {value!r}")
+        raise location.error(f"write 'module:function', not {value!r}")
     return value
 
 
-def one_of(*names: str) -> Reader:
+def one_of(*choices: str) -> Reader:
     """One of these names."""
 
-    def read(value: Any, place: Place) -> str:
-        if value not in names:
-            raise place.wrong(
-                f"there is no {value!r}: {meant(str(value), names)}choose one of {', '.join(names)}"
-            )
+    def read(value: Any, location: Location) -> str:
+        if value not in choices:
+            hint = did_you_mean(str(value), choices)
+            raise location.error(f"there is no {value!r}: {hint}choose one of {', '.join(choices)}")
         return str(value)
 
     return read
 
 
-def table(value: Any, place: Place) -> dict[str, Any]:
-    """A table of anything."""
+def table(value: Any, location: Location) -> dict[str, Any]:
+    """A table with any content."""
     if not isinstance(value, dict):
-        raise place.wrong(f"write a table, [{place.inside}], not {value!r}")
+        raise location.error(f"write a table, [{location.path}], not {value!r}")
     return value
 
 
-def plain_values(value: Any, place: Place) -> dict[str, str | int | float | bool]:
-    """A table of text, numbers, true and false, with any names."""
-    for name, one in table(value, place).items():
-        if not isinstance(one, str | int | float):
-            raise place.within(name).wrong(f"write text, a number, true or false, not {one!r}")
+def plain_values(value: Any, location: Location) -> dict[str, str | int | float | bool]:
+    """A table with any names, whose values are text, numbers, true or false."""
+    for name, item in table(value, location).items():
+        if not isinstance(item, str | int | float):
+            raise location.child(name).error(f"write text, a number, true or false, not {item!r}")
     return dict(value)
 
 
-def a(cls: type[T]) -> Callable[[Any, Place], T]:
+def table_of(cls: type[T]) -> Callable[[Any, Location], T]:
     """A table with the settings of `cls`."""
 
-    def read(value: Any, place: Place) -> T:
-        return read_table(cls, table(value, place), place.inside, place.mode)
+    def read(value: Any, location: Location) -> T:
+        return read_table(cls, table(value, location), location.path, location.mode)
 
     return read
 
 
-def one_or_more(cls: type[T]) -> Callable[[Any, Place], tuple[T, ...]]:
-    """A table with the settings of `cls`, or several in a row: `[[operator]]` in TOML."""
+def tables_of(cls: type[T]) -> Callable[[Any, Location], tuple[T, ...]]:
+    """A table with the settings of `cls`, or a list of such tables: `[[operator]]` in TOML."""
 
-    def read(value: Any, place: Place) -> tuple[T, ...]:
+    def read(value: Any, location: Location) -> tuple[T, ...]:
         if not isinstance(value, list):
-            return (a(cls)(value, place),)
+            return (table_of(cls)(value, location),)
         if not value:
-            raise place.wrong(f"write at least one table, [[{place.inside}]]")
+            raise location.error(f"write at least one table, [[{location.path}]]")
         return tuple(
-            read_table(cls, table(one, place), f"{place.inside} {i}", place.mode)
-            for i, one in enumerate(value, 1)
+            read_table(cls, table(item, location), f"{location.path} {i}", location.mode)
+            for i, item in enumerate(value, 1)
         )
 
     return read
 
 
-def figures(cls: type[T], beside: str | None = None) -> Callable[[Any, Place], T]:
-    """A table of numbers that `cls` takes, and checks; `beside` is a setting of the table that it does not know."""
+def numbers_of(cls: type[T], *, besides: str | None = None) -> Callable[[Any, Location], T]:
+    """A table of the numbers that `cls` takes and checks; `besides` names a setting of the table that `cls` lacks."""
 
-    def read(value: Any, place: Place) -> T:
-        given = table(value, place)
-        known = [*([beside] if beside else []), *(one.name for one in fields(cls))]  # type: ignore[arg-type]
-        check_names(given, known, place.inside)
-        numbers = {name: number(one, place.within(name)) for name, one in given.items() if name != beside}
-        return _made(cls, numbers, place.inside)
+    def read(value: Any, location: Location) -> T:
+        values = table(value, location)
+        allowed = [*([besides] if besides else []), *(field.name for field in fields(cls))]  # type: ignore[arg-type]
+        check_names(values, allowed, location.path)
+        numbers = {
+            name: number(item, location.child(name)) for name, item in values.items() if name != besides
+        }
+        return _construct(cls, numbers, location.path)
 
     return read

@@ -1,1 +1,1 @@
-"""What people look at: one look for all HTML pages, the charts in them, and the demo."""
+"""Reports for people: HTML pages in one style, their charts, the same in a terminal, and the watch page."""

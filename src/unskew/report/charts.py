@@ -20,7 +20,7 @@ PALETTE = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 """Vermillion, blue, bluish green, reddish purple, orange, sky blue."""
 
 NEUTRAL = "#808080"
-"""Reads on white and on black: bounds, and whatever is not the point of the chart."""
+"""Legible on white and on black: bounds, and everything that is not the point of the chart."""
 
 _DASHES = ([1, 0], [1, 0], [7, 3], [3, 2], [9, 3, 2, 3], [5, 2])
 _BOUND_DASH = [2, 4]
@@ -36,9 +36,15 @@ _SIDES: dict[Side, tuple[Literal["left", "right"], int, int]] = {
     "above left": ("right", -2, -12),
     "below left": ("right", -2, 12),
 }
-_NEAR = 3.0  # pixels: points nearer than that share one label
-_LETTER = 6.5  # pixels: the mean width of a letter of a label
-_PLACED_FOR = 450  # pixels: labels that fit a chart of this width fit a wider one, too
+_NEAR = 3.0
+"""Pixels: points closer than this share one label."""
+
+_LETTER = 6.5
+"""Pixels: the mean width of a letter in a label."""
+
+_PLACED_FOR = 450
+"""Pixels: labels that fit a chart of this width also fit a wider one."""
+
 _ROOT = 1 / 3
 _MOST_TICKS = 24
 _SHARED = frozenset({"$schema", "config", "datasets"})
@@ -57,31 +63,31 @@ def over_time(
     height: int = 300,
     marks: Sequence[int] = (),
 ) -> Spec:
-    """One line a series: rows with `window`, `series` and `value`; the series `bound` is a dotted line.
+    """One line per series: rows with `window`, `series` and `value`; the series `bound` is a dotted line.
 
     The vertical axis starts at `floor`, or near the lowest value. At the windows in `marks` there is an upright line.
     """
-    shown = [*series, bound] if bound is not None else list(series)
-    _check_series(rows, shown)
+    names = [*series, bound] if bound is not None else list(series)
+    _check_series(rows, names)
     lines = len(series)
     colours = _cycled(PALETTE, lines) + [NEUTRAL] * (bound is not None)
     dashes = _cycled(_DASHES, lines) + [_BOUND_DASH] * (bound is not None)
-    widths = [3.5] + [2.0] * (len(shown) - 1)
-    # widths would be interpolated between the ends of the range otherwise
-    exactly = alt.Scale(type="ordinal", domain=shown, range=widths)
+    widths = [3.5] + [2.0] * (len(names) - 1)
+    # a scale that is not ordinal would interpolate between the widths
+    width_scale = alt.Scale(type="ordinal", domain=names, range=widths)
     windows = sorted({row["window"] for row in rows})
     ticks = windows[:: len(windows) // _MOST_TICKS + 1]
     legend = alt.Legend(title=None, orient="top", symbolType="stroke", symbolSize=500)
     domain = alt.Scale(zero=False, nice=True) if floor is None else alt.Scale(domainMin=floor, nice=True)
     chart = (
-        _on(_last_first(rows, shown))
+        _on(_last_first(rows, names))
         .mark_line(point=alt.OverlayMarkDef(size=22, filled=True))
         .encode(
             x=alt.X("window:Q", title=x_title, axis=alt.Axis(values=ticks, grid=False, format="d")),
             y=alt.Y("value:Q", title=y_title, scale=domain),
-            color=alt.Color("series:O", scale=alt.Scale(domain=shown, range=colours), legend=legend),
-            strokeDash=alt.StrokeDash("series:O", scale=alt.Scale(domain=shown, range=dashes), legend=legend),
-            strokeWidth=alt.StrokeWidth("series:O", scale=exactly, legend=legend),
+            color=alt.Color("series:O", scale=alt.Scale(domain=names, range=colours), legend=legend),
+            strokeDash=alt.StrokeDash("series:O", scale=alt.Scale(domain=names, range=dashes), legend=legend),
+            strokeWidth=alt.StrokeWidth("series:O", scale=width_scale, legend=legend),
             tooltip=[
                 alt.Tooltip("series:N", title="series"),
                 alt.Tooltip("window:Q", title=x_title),
@@ -172,7 +178,7 @@ def tradeoff(
     *,
     highlight: str,
     highest: float,
-    x_title: str = "state moved a window",
+    x_title: str = "state moved per window",
     y_title: str = "imbalance ÷ lower bound",
     width: int | str = "container",
     height: int = 400,
@@ -182,10 +188,10 @@ def tradeoff(
     `points` have `name`, `kind`, `moved` and `imbalance`, `front` rows `setting`, `moved` and `imbalance` of
     one planner under several settings, joined where no other setting is better on both. Points above
     `highest` are left out: say so in the caption. State moved is on a cube-root scale, so that a tenth of a
-    per cent can be told from nothing.
+    per cent can be distinguished from zero.
     """
-    shown = [row for row in points if row["imbalance"] <= highest]
-    most = max([row["moved"] for row in [*shown, *front]] + [0.01])
+    visible = [row for row in points if row["imbalance"] <= highest]
+    most = max([row["moved"] for row in [*visible, *front]] + [0.01])
     x = alt.X(
         "moved:Q",
         title=x_title,
@@ -193,7 +199,7 @@ def tradeoff(
         axis=alt.Axis(format=".3~%", values=[0, 0.001, 0.01, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1]),
     )
     y = alt.Y("imbalance:Q", title=y_title, scale=alt.Scale(domainMin=1, nice=True))
-    kinds, colours, shapes = _looks(points, highlight)
+    kinds, colours, shapes = _appearance(points, highlight)
     legend = alt.Legend(title=None, orient="top", symbolSize=110, padding=4)
     measures = [
         alt.Tooltip("imbalance:Q", title=y_title, format=".3f"),
@@ -208,7 +214,7 @@ def tradeoff(
         .encode(x=x, y=y, tooltip=[alt.Tooltip("setting:N", title=highlight), *measures])
     )
     dots = (
-        _on(sorted(shown, key=lambda row: row["name"] == highlight))
+        _on(sorted(visible, key=lambda row: row["name"] == highlight))
         .mark_point(filled=True, opacity=1, size=90)
         .encode(
             x=x,
@@ -221,12 +227,12 @@ def tradeoff(
     plot_width = width if isinstance(width, int) else _PLACED_FOR
     placed = place_labels(
         [
-            (str(row["name"]), plot_width * (row["moved"] / most) ** _ROOT, height * _height_of(row, shown))
-            for row in sorted(shown, key=lambda row: row["name"] != highlight)
+            (str(row["name"]), plot_width * (row["moved"] / most) ** _ROOT, height * _height_of(row, visible))
+            for row in sorted(visible, key=lambda row: row["name"] != highlight)
         ],
         plot_width,
     )
-    at = {str(row["name"]): row for row in shown}
+    at = {str(row["name"]): row for row in visible}
     names = [
         _on([{**at[name], "label": label} for name, label, where in placed if where == side])
         .mark_text(align=align, dx=dx, dy=dy)
@@ -247,7 +253,7 @@ def pareto_front(rows: Sequence[Row]) -> list[Row]:
 
 
 def spans(rows: Sequence[Row], *, runs: Sequence[str], width: int | str = "container") -> Spec:
-    """When each task of each run worked: rows with `run`, `task`, `from` and `to` in seconds, one lane a task."""
+    """When each task of each run worked: rows with `run`, `task`, `from` and `to` in seconds, one lane per task."""
     _check_series([{**row, "series": row["run"]} for row in rows], runs)
     ordered = sorted(rows, key=lambda row: (list(runs).index(row["run"]), row["task"]))
     lanes = [{**row, "lane": lane} for lane, row in enumerate(ordered)]
@@ -277,7 +283,7 @@ def spans(rows: Sequence[Row], *, runs: Sequence[str], width: int | str = "conta
 
 
 def side_by_side(charts: Mapping[str, Spec]) -> Spec:
-    """Charts of fixed width under their titles, as one light picture that stands by itself."""
+    """Charts of fixed width under their titles, as one picture on a light background that stands alone."""
     datasets: dict[str, Any] = {}
     parts = []
     for title, spec in charts.items():
@@ -305,9 +311,9 @@ def side_by_side(charts: Mapping[str, Spec]) -> Spec:
 
 
 def place_labels(points: Sequence[tuple[str, float, float]], width: float) -> list[tuple[str, str, Side]]:
-    """Where the names of points go: (name of the point, its label, side), first points first served.
+    """Where the names of points go: (name of the point, its label, side), the first points first.
 
-    Points are (name, x, y) in pixels. Points on one another share the label of the first one. A side is
+    Points are (name, x, y) in pixels. Points on top of each other share the label of the first one. A side is
     free if the label then covers no point, no other label, and not the edges at 0 and `width`.
     """
     groups: list[list[tuple[str, float, float]]] = []
@@ -344,19 +350,19 @@ def label_box(label: str, x: float, y: float, side: Side) -> Box:
     return left, y + dy - 6, left + length, y + dy + 6
 
 
-def _overlap(one: Box, other: Box) -> float:
-    across = min(one[2], other[2]) - max(one[0], other[0])
-    down = min(one[3], other[3]) - max(one[1], other[1])
+def _overlap(a: Box, b: Box) -> float:
+    across = min(a[2], b[2]) - max(a[0], b[0])
+    down = min(a[3], b[3]) - max(a[1], b[1])
     return max(across, 0.0) * max(down, 0.0)
 
 
-def _height_of(row: Row, shown: Sequence[Row]) -> float:
+def _height_of(row: Row, visible: Sequence[Row]) -> float:
     """How far down a point is, as a part of the chart's height."""
-    top = max(other["imbalance"] for other in shown)
+    top = max(point["imbalance"] for point in visible)
     return float((top - row["imbalance"]) / (top - 1.0)) if top > 1.0 else 1.0
 
 
-def _looks(points: Sequence[Row], highlight: str) -> tuple[list[str], list[str], list[str]]:
+def _appearance(points: Sequence[Row], highlight: str) -> tuple[list[str], list[str], list[str]]:
     """Kinds, that of the highlighted point first, with their colours and shapes."""
     ordered = sorted(points, key=lambda row: row["name"] != highlight)
     kinds = list(dict.fromkeys(str(row["kind"]) for row in ordered))
@@ -377,9 +383,8 @@ def _last_first(rows: Sequence[Row], series: Sequence[str]) -> list[Row]:
 def _check_series(rows: Sequence[Row], series: Sequence[str]) -> None:
     unknown = {row["series"] for row in rows} - set(series)
     if unknown:
-        raise ValueError(
-            f"rows of series {sorted(map(str, unknown))}, which are not in series={list(series)}"
-        )
+        names = sorted(map(str, unknown))
+        raise ValueError(f"rows name the series {names}, which are missing from series={list(series)}")
 
 
 def _on(rows: Sequence[Row]) -> alt.Chart:

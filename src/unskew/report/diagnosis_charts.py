@@ -1,6 +1,6 @@
-"""The pictures of a diagnosis, as Vega-Lite specifications made from plain rows.
+"""The charts of a diagnosis, as Vega-Lite specifications made from plain rows.
 
-Colours are those of `charts`: the table that unskew would use first, and boldest.
+Colours are those of `charts`: the table that unskew would use comes first, and is boldest.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from unskew.report.charts import PALETTE, Spec
 from unskew.report.page import Row
 
 _BARS_APART = 48
-"""With more slots than this bars side by side are too thin to see, and only their outline is drawn."""
+"""With more slots than this, bars side by side are too thin to see, and only their outline is drawn."""
 
 _BY_LOAD = "slots, fullest first"
 
 _LANES = 360
-"""Pixels that the lanes of all cores take together, where there are many."""
+"""Height in pixels of all lanes of a block together, if there are many cores."""
 
 
 def loads(rows: Sequence[Row], *, series: Sequence[str], bound: float, height: int = 300) -> Spec:
@@ -60,7 +60,7 @@ def loads(rows: Sequence[Row], *, series: Sequence[str], bound: float, height: i
 def timeline(
     tasks: Sequence[Row], ends: Sequence[Row], *, series: Sequence[str], blocks: Sequence[str], cores: int
 ) -> Spec:
-    """When each slot's task runs on which core: a block of lanes for each series, in the order of `blocks`.
+    """When each slot's task runs on which core: one block of lanes per series, in the order of `blocks`.
 
     `tasks` have `series`, `core`, `slot`, `start`, `end`, `load` and `straggler`; `ends` have `series`, `end` and
     `label`. Time 1 is the length of perfectly even work. Stragglers are drawn solid, other tasks pale.
@@ -69,7 +69,7 @@ def timeline(
     head = 30 / step  # a block's heading, in lanes
     tops = {name: i * (cores + head) + head for i, name in enumerate(blocks)}
     gap = 0.12 if step >= 4 else 0.0
-    shown = [
+    drawn = [
         {
             **task,
             "top": tops[task["series"]] + task["core"] + gap / 2,
@@ -88,7 +88,7 @@ def timeline(
     )
     y = alt.Y("top:Q", title=None, axis=None, scale=alt.Scale(domain=[0, lanes], reverse=True, nice=False))
     bars = (
-        _on(shown)
+        _on(drawn)
         .mark_rect(stroke="white", strokeWidth=0.5 if step >= 4 else 0.0)
         .encode(
             x=x,
@@ -106,16 +106,16 @@ def timeline(
             ],
         )
     )
-    headed = [
+    headings = [
         {**row, "top": tops[row["series"]] - 0.35 * head, "low": tops[row["series"]] + cores} for row in ends
     ]
     heading = (
-        _on(headed)
+        _on(headings)
         .mark_text(align="left", baseline="middle", fontWeight="bold")
         .encode(x=alt.value(0), y="top:Q", text="label:N")
     )
     finish = (
-        _on(headed)
+        _on(headings)
         .mark_rule(strokeWidth=2)
         .encode(
             x="end:Q",
@@ -134,15 +134,15 @@ def timeline(
 
 
 def heavy_keys(rows: Sequence[Row], *, whole_slot: float) -> Spec:
-    """A dot a key on a logarithmic scale: rows with `name`, `share` and `slots`, heaviest first.
+    """One dot per key on a logarithmic scale: rows with `name`, `share` and `slots`, heaviest first.
 
-    The line at `whole_slot` is the share of one mean slot: keys beyond it do not fit one.
+    The line at `whole_slot` is the share of one mean slot: keys beyond it do not fit into one.
     """
     names = [row["name"] for row in rows]
     least = min([whole_slot, *(row["share"] for row in rows if row["share"] > 0)])
     most = max([whole_slot, *(row["share"] for row in rows)])
     low, high = least / 1.5, most * 2.2  # room for the figure to the right of the heaviest key
-    shown = [
+    drawn = [
         {**row, "from": low, "kind": _TOO_HEAVY if row["share"] > whole_slot else _FITS}
         for row in rows
         if row["share"] > 0
@@ -153,7 +153,7 @@ def heavy_keys(rows: Sequence[Row], *, whole_slot: float) -> Spec:
         scale=alt.Scale(type="log", domain=[low, high], nice=False),
         axis=alt.Axis(format=".2~%", grid=True, tickCount=5),
     )
-    base = _on(shown).encode(
+    base = _on(drawn).encode(
         y=alt.Y("name:N", sort=names, title=None, axis=alt.Axis(labelLimit=330)),
         color=alt.Color(
             "kind:N",
@@ -171,12 +171,12 @@ def heavy_keys(rows: Sequence[Row], *, whole_slot: float) -> Spec:
         ],
     )
     figures = (
-        _on(shown)
+        _on(drawn)
         .mark_text(align="left", dx=9)
         .encode(y=alt.Y("name:N", sort=names), x="share:Q", text=alt.Text("share:Q", format=".2%"))
     )
-    one = _on([{"at": whole_slot}]).mark_rule(strokeDash=[4, 3], strokeWidth=1.5).encode(x="at:Q")
-    return _spec(alt.layer(one, stems, dots, figures), max(60, 24 * len(shown)))
+    limit = _on([{"at": whole_slot}]).mark_rule(strokeDash=[4, 3], strokeWidth=1.5).encode(x="at:Q")
+    return _spec(alt.layer(limit, stems, dots, figures), max(60, 24 * len(drawn)))
 
 
 _TOO_HEAVY = "more than one slot's worth"

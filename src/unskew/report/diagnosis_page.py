@@ -1,4 +1,4 @@
-"""A diagnosis for people: its key figures and tables, and an HTML page with pictures of them."""
+"""The page about a diagnosis: its key figures, its tables, and the HTML with their charts."""
 
 from __future__ import annotations
 
@@ -12,13 +12,12 @@ import numpy as np
 
 from unskew.core.diagnosis import Diagnosis, NextKey, Verdict
 from unskew.core.histogram import Floats
-from unskew.report.page import Card, Cards, Chart, Column, Row, Section, Table, Text, write
-from unskew.report.page import render as render_page
+from unskew.report.page import Card, Cards, Chart, Column, Row, Section, Table, Text, render, write
 from unskew.report.text import inert, key_label
 
 OURS, BASELINE = "auto", "hash"
 SERIES = {OURS: "unskew (auto)", BASELINE: "hash, what Spark does"}
-"""How the two tables that are drawn side by side are called."""
+"""The names of the two tables that are drawn side by side."""
 
 PLANNERS = (
     Column("planner", "planner"),
@@ -51,15 +50,15 @@ PAIRS = (
 def write_report(diagnosis: Diagnosis, path: str | Path, *, source: str = "") -> Path:
     """Write the diagnosis as an HTML page that needs no network; `source` says where the data came from."""
     try:
-        page = render(diagnosis, source=source)
+        page = diagnosis_page(diagnosis, source=source)
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(f"a report needs {error.name}: pip install 'unskew[cli]'") from error
     return write(path, page)
 
 
-def render(diagnosis: Diagnosis, *, source: str = "") -> str:
+def diagnosis_page(diagnosis: Diagnosis, *, source: str = "") -> str:
     """The page as one HTML document without external assets."""
-    sections = [Section("In short", [Cards(key_figures(diagnosis)), Text(_setting(diagnosis))])]
+    sections = [Section("In short", [Cards(diagnosis_figures(diagnosis)), Text(_assumptions(diagnosis))])]
     if diagnosis.histogram.total:
         sections += [
             Section("How full the slots get", [_loads(diagnosis)]),
@@ -73,24 +72,26 @@ def render(diagnosis: Diagnosis, *, source: str = "") -> str:
             Section("Grouped by another key next", [Text(diagnosis.then.advice), Table(PAIRS, rows)])
         )
     sections += [
-        Section("What the words mean", [Table(_WORD, _words(diagnosis))]),
+        Section("What the words mean", [Table(_GLOSSARY, _glossary_rows(diagnosis))]),
         Section("How this was made", [Text(text) for text in _method(diagnosis, source)]),
     ]
-    return render_page(title(diagnosis), diagnosis.advice, sections, footer())
+    return render(diagnosis_title(diagnosis), diagnosis.advice, sections, footer())
 
 
-def title(diagnosis: Diagnosis) -> str:
+def diagnosis_title(diagnosis: Diagnosis) -> str:
     """What the diagnosis is about."""
     names = ", ".join(map(inert, diagnosis.histogram.key_names)) or "the key"
     return f"How skewed is {names}?"
 
 
-def key_figures(diagnosis: Diagnosis) -> list[Card]:
+def diagnosis_figures(diagnosis: Diagnosis) -> list[Card]:
     """The figures to see first."""
     histogram = diagnosis.histogram
     by_hash, ours = diagnosis.verdict(BASELINE), diagnosis.verdict(OURS)
-    looked = "" if histogram.sampled >= 1 else f", estimated from {histogram.sampled:.1%} of them"
-    records = Card("Records", f"{histogram.records:,.0f}", f"{histogram.distinct:,.0f} distinct keys{looked}")
+    sampled = "" if histogram.sampled >= 1 else f", estimated from {histogram.sampled:.1%} of the records"
+    records = Card(
+        "Records", f"{histogram.records:,.0f}", f"{histogram.distinct:,.0f} distinct keys{sampled}"
+    )
     if not histogram.total:
         return [records]
     figures = [
@@ -106,14 +107,14 @@ def key_figures(diagnosis: Diagnosis) -> list[Card]:
         records,
     ]
     if diagnosis.heavy:
-        first = diagnosis.heavy[0]
-        note = f"{key_label(first.key)}: {_worth(first.slots)}"
-        figures.insert(4, Card("Heaviest key", f"{first.share:.2%} of the load", note))
+        heaviest = diagnosis.heavy[0]
+        note = f"{key_label(heaviest.key)}: {_worth(heaviest.slots)}"
+        figures.insert(4, Card("Heaviest key", f"{heaviest.share:.2%} of the load", note))
     return figures
 
 
 def planner_rows(diagnosis: Diagnosis) -> list[dict[str, Any]]:
-    """One row a planner, the shortest job first."""
+    """One row per planner, shortest job first."""
     order = sorted(
         diagnosis.verdicts, key=lambda v: (round(v.time, 4), round(v.imbalance, 4), v.planner != OURS)
     )
@@ -125,14 +126,16 @@ def planner_rows(diagnosis: Diagnosis) -> list[dict[str, Any]]:
             "time": verdict.time,
             "stragglers": verdict.stragglers,
             "heavy_rows": verdict.heavy_rows,
-            "note": _NOTES.get(verdict.planner, "splits keys (merge=)" if verdict.splits_keys else ""),
+            "note": _PLANNER_NOTES.get(
+                verdict.planner, "splits keys (merge=)" if verdict.splits_keys else ""
+            ),
         }
         for verdict in order
     ]
 
 
 def heavy_rows(diagnosis: Diagnosis) -> list[dict[str, Any]]:
-    """One row a heavy key, heaviest first; keys as inert text."""
+    """One row per heavy key, heaviest first; keys as inert text."""
     return [
         {"rank": rank, "key": key_label(heavy.key), "share": heavy.share, "slots": heavy.slots}
         for rank, heavy in enumerate(diagnosis.heavy, 1)
@@ -140,7 +143,7 @@ def heavy_rows(diagnosis: Diagnosis) -> list[dict[str, Any]]:
 
 
 def pair_rows(then: NextKey) -> list[dict[str, Any]]:
-    """One row a pair of keys, the most frequent first; keys as inert text."""
+    """One row per pair of keys, most frequent first; keys as inert text."""
     return [{"first": key_label(a), "then": key_label(b), "share": share} for a, b, share in then.pairs]
 
 
@@ -159,15 +162,16 @@ def schedule(loads: Floats, cores: int) -> list[tuple[int, float, float]]:
     return tasks
 
 
-_NOTES = {BASELINE: "what Spark does", OURS: "unskew's default"}
+_PLANNER_NOTES = {BASELINE: "what Spark does", OURS: "unskew's default"}
 
 
-def _setting(diagnosis: Diagnosis) -> str:
+def _assumptions(diagnosis: Diagnosis) -> str:
     slots, cores = diagnosis.slots, diagnosis.cores
-    where = "a core for each" if cores == slots else f"run on {cores} cores"
+    where = "one core per slot" if cores == slots else f"run on {cores} cores"
     return (
-        f"For {slots} slots (partitions), {where}. “Fullest slot” is the load of the slot with the most work over the "
-        "mean: a stage of a Spark job waits for it. Predicted times assume that a task takes as long as its load says."
+        f"For {slots} slots (partitions), {where}. “Fullest slot” is the load of the slot with the most work, over the "
+        "mean: a stage of a Spark job waits for it. Predicted times assume that the time of a task is proportional to "
+        "its load."
     )
 
 
@@ -190,7 +194,7 @@ def _loads(diagnosis: Diagnosis) -> Chart:
         Column("load", "load, × mean", "{:.3f}"),
     ]
     caption = (
-        "Each bar is one slot. The taller the first bars, the longer everybody waits for them; the lower the last "
+        "Each bar is one slot. The taller the first bars, the longer the job waits for them; the lower the last "
         "ones, the more capacity stands idle. Even bars are the goal."
     )
     spec = diagnosis_charts.loads(rows, series=list(SERIES.values()), bound=diagnosis.bound)
@@ -202,12 +206,12 @@ def _timeline(diagnosis: Diagnosis) -> Chart:
 
     tasks: list[Row] = []
     ends: list[Row] = []
-    shown = [BASELINE, OURS]
-    for name in shown:
+    order = [BASELINE, OURS]
+    for name in order:
         verdict, label = diagnosis.verdict(name), SERIES[name]
         even = verdict.loads.sum() / diagnosis.cores
         mean = verdict.loads.mean()
-        planned = schedule(verdict.loads / even, diagnosis.cores)
+        spans = schedule(verdict.loads / even, diagnosis.cores)
         tasks += [
             {
                 "series": label,
@@ -218,7 +222,7 @@ def _timeline(diagnosis: Diagnosis) -> Chart:
                 "load": float(verdict.loads[slot] / mean),
                 "straggler": bool(verdict.loads[slot] > 2 * mean),
             }
-            for slot, (core, start, end) in enumerate(planned)
+            for slot, (core, start, end) in enumerate(spans)
         ]
         ends.append({"series": label, "end": verdict.time, "label": f"{label}: ends at {verdict.time:.2f}"})
     columns = [
@@ -230,16 +234,16 @@ def _timeline(diagnosis: Diagnosis) -> Chart:
         Column("load", "load, × mean", "{:.3f}"),
     ]
     caption = (
-        f"Each line is one of {diagnosis.cores} cores, each block on it the work of one slot; strong colour marks "
+        f"Each lane is one of {diagnosis.cores} cores, each block in it the work of one slot. Strong colour marks "
         "stragglers, slots above twice the mean. Empty space to the left of the coloured end line is paid for and "
         "idle. The dashed line is where perfectly even work would end. Predicted, not measured: tasks start in "
-        "order on the next free core and last as long as their load says."
+        "order on the next free core, and their time is proportional to their load."
     )
     spec = diagnosis_charts.timeline(
         tasks,
         ends,
         series=[SERIES[OURS], SERIES[BASELINE]],
-        blocks=[SERIES[n] for n in shown],
+        blocks=[SERIES[name] for name in order],
         cores=diagnosis.cores,
     )
     return Chart("Predicted course of the job", spec, Table(columns, tasks), caption)
@@ -251,10 +255,10 @@ def _heavy(diagnosis: Diagnosis) -> Chart:
     rows = heavy_rows(diagnosis)
     # cut keys may look alike: the rank keeps their names apart
     named = [{**row, "name": f"{row['rank']}. {row['key']}"} for row in rows]
-    together = sum(heavy.share for heavy in diagnosis.heavy)
+    total_share = sum(heavy.share for heavy in diagnosis.heavy)
     caption = (
-        f"The {len(rows)} heaviest keys carry {together:.1%} of the load. The dashed line is what one slot gets on "
-        f"average with {diagnosis.slots} slots: a key beyond it fills more than a slot by itself, wherever it is put."
+        f"The {len(rows)} heaviest keys carry {total_share:.1%} of the load. The dashed line is what one slot gets on "
+        f"average with {diagnosis.slots} slots: a key beyond it fills more than a whole slot, wherever it is placed."
     )
     spec = diagnosis_charts.heavy_keys(named, whole_slot=1 / diagnosis.slots)
     return Chart("Share of the load by key", spec, Table(HEAVY, rows), caption)
@@ -271,52 +275,52 @@ def _planners(diagnosis: Diagnosis) -> list[Text | Chart | Table]:
     return [
         Chart("Predicted time under each planner", spec, Table(columns, bars)),
         Table(PLANNERS, rows, ours),
-        Text(_READING),
+        Text(_HOW_TO_READ_PLANNERS),
     ]
 
 
-_READING = (
+_HOW_TO_READ_PLANNERS = (
     "“Fullest slot” is max/mean load, “÷ bound” the same over the least that is possible while every key stays "
     "whole, “time” the predicted length of the job, where 1 is perfectly even work. Planners that split keys "
     "can go below the bound, but only for operators that can merge partial results."
 )
 
-_WORD = (Column("word", "word"), Column("meaning", "meaning"))
+_GLOSSARY = (Column("word", "word"), Column("meaning", "meaning"))
 
 
-def _words(diagnosis: Diagnosis) -> Sequence[Row]:
+def _glossary_rows(diagnosis: Diagnosis) -> Sequence[Row]:
     meanings = {
-        "key": "The value that records are grouped or joined by. All records of a key are worked on together.",
-        "slot": "A place where keys are worked on: one partition, and so one task of Spark. "
-        f"Here there are {diagnosis.slots}.",
-        "load": "How much work a key or a slot is: its records, or the sum of the weight column.",
+        "key": "The value that records are grouped or joined by. All records of a key are processed together.",
+        "slot": "Where keys are processed: one partition, and so one Spark task. "
+        f"There are {diagnosis.slots} here.",
+        "load": "How much work a key or a slot has: its number of records, or the sum of the weight column.",
         "skew": "A few keys have much more load than the others.",
         "fullest slot": "The imbalance: load of the fullest slot over the mean load. 1 is perfectly even; 2 means "
-        "that everybody waits twice as long as necessary.",
+        "that the job waits twice as long as necessary.",
         "bound": "The least imbalance possible while every key is in one slot: the heaviest key alone, in mean slots.",
-        "hashing": "What Spark does: a key's slot follows from its hash, however heavy the key is.",
+        "hashing": "What Spark does: the hash of a key decides its slot, however heavy the key is.",
         "heavy key": "A key with its own row in the routing table, so that it can be placed on purpose.",
         "planner": "A method that turns measured load into a routing table. auto chooses one.",
         "straggler": "A slot with more than twice the mean load.",
-        "splitting": "Working on one key in several slots and merging the results; not every operation allows it.",
+        "splitting": "Processing one key in several slots and merging the results; not every operation allows it.",
     }
     return [{"word": word, "meaning": meaning} for word, meaning in meanings.items()]
 
 
 def _method(diagnosis: Diagnosis, source: str) -> list[str]:
     histogram = diagnosis.histogram
-    looked = (
+    measured = (
         "all records"
         if histogram.sampled >= 1
-        else f"a sample that tells as much as {histogram.sampled:.1%} of the records"
+        else f"a sample equivalent to {histogram.sampled:.1%} of the records"
     )
     weighted = not np.isclose(histogram.total, histogram.records)
-    load = f"a weight column ({histogram.total:,.6g} in all)" if weighted else "the number of records"
+    load = f"a weight column ({histogram.total:,.6g} in total)" if weighted else "the number of records"
     texts = [f"Data: {inert(source)}."] if source else []
     return [
         *texts,
-        f"Counted: {looked}, in {histogram.buckets:,} hash buckets and the {len(histogram.keys):,} heaviest keys one "
-        f"by one. Load is {load}. Every planner then made a table from the same figures, with its default options.",
+        f"Measured: {measured}, in {histogram.buckets:,} hash buckets, and the {len(histogram.keys):,} heaviest keys "
+        f"one by one. Load is {load}. Every planner then made a table from the same figures, with its default options.",
         "Times are predictions from the load alone. Start-up, shuffling and records that cost more than others are "
         "not in them; give a weight column where records differ in cost.",
     ]
@@ -327,8 +331,8 @@ def _worth(slots: float) -> str:
 
 
 def _stragglers(verdict: Verdict) -> str:
-    many = {0: "no stragglers", 1: "1 straggler"}.get(verdict.stragglers, f"{verdict.stragglers} stragglers")
-    return f"{many} (above 2 × mean)"
+    count = {0: "no stragglers", 1: "1 straggler"}.get(verdict.stragglers, f"{verdict.stragglers} stragglers")
+    return f"{count} (above 2 × mean)"
 
 
 def footer() -> str:

@@ -1,4 +1,4 @@
-"""The picture of an event log: how long the tasks of its worst stages took."""
+"""The chart of an event log: how long the tasks of its worst stages took."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ _LONG, _OTHER = "above twice the mean", "other tasks"
 
 
 def strips(rows: Sequence[Row], means: Sequence[Row]) -> Spec:
-    """A lane a stage, a mark a task: rows with `name`, `task`, `seconds`, `long` and what the task read.
+    """One lane per stage, one mark per task: rows with `name`, `task`, `seconds`, `long` and what the task read.
 
-    `means` have `name` and `seconds`: the mean of each lane, and the order of the lanes.
+    `means` have `name` and `seconds`: the mean of each lane, in the order of the lanes.
     """
     names = [row["name"] for row in means]
-    shown = [{**row, "kind": _LONG if row["long"] else _OTHER} for row in rows]
+    marks = [{**row, "kind": _LONG if row["long"] else _OTHER} for row in rows]
     y = alt.Y("name:N", sort=names, title=None, axis=alt.Axis(labelLimit=260))
     x = alt.X("seconds:Q", title="seconds from launch to end", scale=alt.Scale(domainMin=0, nice=True))
     ticks = (
-        alt.Chart({"values": shown})
+        alt.Chart({"values": marks})
         .mark_tick(thickness=2, bandSize=22)
         .encode(
             x=x,
@@ -41,9 +41,13 @@ def strips(rows: Sequence[Row], means: Sequence[Row]) -> Spec:
             ],
         )
     )
-    middle = (
+    mean_marks = (
         alt.Chart({"values": list(means)})
         .mark_tick(color=NEUTRAL, thickness=4, bandSize=36, opacity=1)
         .encode(x="seconds:Q", y=y)
     )
-    return {**alt.layer(ticks, middle).to_dict(), "width": "container", "height": max(60, 40 * len(names))}
+    return {
+        **alt.layer(ticks, mean_marks).to_dict(),
+        "width": "container",
+        "height": max(60, 40 * len(names)),
+    }

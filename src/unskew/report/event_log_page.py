@@ -1,4 +1,4 @@
-"""The diagnosis of an event log for people: key figures, rows, and an HTML page with pictures of them."""
+"""The page about an event log: its key figures, the tables of its findings, and the HTML with their charts."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ import numpy as np
 from unskew.eventlog.findings import Finding, LogDiagnosis
 from unskew.eventlog.stages import Stage
 from unskew.report.diagnosis_page import footer
-from unskew.report.page import Card, Cards, Chart, Column, Row, Section, Table, Text, write
-from unskew.report.page import render as render_page
-from unskew.report.text import inert, key_label
+from unskew.report.page import Card, Cards, Chart, Column, Row, Section, Table, Text, render, write
+from unskew.report.text import counted, inert, key_label
 
 STAGES = (
     Column("stage", "stage"),
@@ -35,24 +34,27 @@ ADVICE = (
 )
 """The columns of `advice_rows`."""
 
-_DRAWN = 8  # stages that are drawn: more would not fit a screen
-_TICKS = 200  # tasks of a stage that are drawn
+_MOST_STAGES = 8
+"""Stages in the chart of tasks: more would not fit on a screen."""
+
+_MOST_TASKS = 200
+"""Tasks of a stage in that chart."""
 
 
 def write_log_report(diagnosis: LogDiagnosis, path: str | Path, *, source: str = "") -> Path:
     """Write the diagnosis as an HTML page that needs no network; `source` says where the log came from."""
     try:
-        page = render(diagnosis, source=source)
+        page = log_page(diagnosis, source=source)
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(f"a report needs {error.name}: pip install 'unskew[cli]'") from error
     return write(path, page)
 
 
-def render(diagnosis: LogDiagnosis, *, source: str = "") -> str:
+def log_page(diagnosis: LogDiagnosis, *, source: str = "") -> str:
     """The page as one HTML document without external assets."""
-    sections = [Section("In short", [Cards(key_figures(diagnosis))])]
+    sections = [Section("In short", [Cards(log_figures(diagnosis))])]
     if diagnosis.findings:
-        fixable = frozenset(i for i, found in enumerate(diagnosis.findings) if found.advice.fixable)
+        fixable = frozenset(i for i, finding in enumerate(diagnosis.findings) if finding.advice.fixable)
         sections += [
             Section(
                 "Where time was lost", [_saved(diagnosis), Table(STAGES, stage_rows(diagnosis), fixable)]
@@ -61,61 +63,69 @@ def render(diagnosis: LogDiagnosis, *, source: str = "") -> str:
             Section("The tasks", [_strips(diagnosis)]),
         ]
     sections.append(Section("How this was made", [Text(text) for text in _method(source)]))
-    return render_page(title(diagnosis), diagnosis.headline, sections, footer())
+    return render(log_title(diagnosis), diagnosis.headline, sections, footer())
 
 
-def title(diagnosis: LogDiagnosis) -> str:
+def log_title(diagnosis: LogDiagnosis) -> str:
     """What the diagnosis is about."""
     application = inert(diagnosis.application or diagnosis.application_id) or "this application"
     return f"Which stages of {application} were skewed?"
 
 
-def key_figures(diagnosis: LogDiagnosis) -> list[Card]:
+def log_figures(diagnosis: LogDiagnosis) -> list[Card]:
     """The figures to see first."""
+    failed = counted(diagnosis.failed_attempts, "attempt")
     version = f"Spark {inert(diagnosis.spark_version)}, " if diagnosis.spark_version else ""
     figures = [
-        Card("Even tasks could save", f"{diagnosis.saved:.1f} s", "at most: a key stays in one task", True),
+        Card(
+            "Even tasks could save",
+            f"{diagnosis.saved:.1f} s",
+            "at most, because a key stays in one task",
+            True,
+        ),
         Card("Where unskew could help", f"{diagnosis.saved_by_unskew:.1f} s", "keys decide where records go"),
-        Card("Uneven stages", f"{diagnosis.uneven:,} of {diagnosis.stages:,}", _kept(diagnosis)),
+        Card(
+            "Uneven stages", f"{diagnosis.uneven:,} of {diagnosis.stages:,}", _how_many_are_listed(diagnosis)
+        ),
         Card(
             "Tasks",
             f"{diagnosis.tasks:,}",
-            f"{version}{diagnosis.task_seconds:,.1f} s in all; {diagnosis.failed_attempts:,} attempts failed",
+            f"{version}{diagnosis.task_seconds:,.1f} s in total; {failed} failed",
         ),
         Card(
             "Shuffled over the network",
             f"{diagnosis.shuffle_remote / 1e6:,.1f} MB",
-            f"and {diagnosis.shuffle_local / 1e6:,.1f} MB on the host that had written them",
+            f"and {diagnosis.shuffle_local / 1e6:,.1f} MB read on the host that wrote them",
         ),
     ]
     return figures if diagnosis.findings else figures[2:]
 
 
 def stage_rows(diagnosis: LogDiagnosis) -> list[Row]:
-    """One row a finding, the most time lost first; figures of the longest task are over the mean."""
+    """One row per finding, most time lost first; records and bytes are those of the longest task, over the mean."""
     return [
         {
-            "stage": found.stage.label,
-            "cause": str(found.cause),
-            "fixable": "yes" if found.advice.fixable else "no",
-            "saved": found.saved,
-            "length": found.stage.length,
-            "tasks": len(found.stage.tasks),
-            "longest": found.stage.longest.seconds,
-            "mean": float(found.stage.seconds.mean()),
-            "median": float(np.median(found.stage.seconds)),
-            "records": _over_mean(found.stage, "shuffle_records", "input_records"),
-            "bytes": _over_mean(found.stage, "shuffle_bytes", "input_bytes"),
+            "stage": finding.stage.label,
+            "cause": str(finding.cause),
+            "fixable": "yes" if finding.advice.fixable else "no",
+            "saved": finding.saved,
+            "length": finding.stage.length,
+            "tasks": len(finding.stage.tasks),
+            "longest": finding.stage.longest.seconds,
+            "mean": float(finding.stage.seconds.mean()),
+            "median": float(np.median(finding.stage.seconds)),
+            "records": _over_mean(finding.stage, "shuffle_records", "input_records"),
+            "bytes": _over_mean(finding.stage, "shuffle_bytes", "input_bytes"),
         }
-        for found in diagnosis.findings
+        for finding in diagnosis.findings
     ]
 
 
 def advice_rows(diagnosis: LogDiagnosis) -> list[Row]:
-    """One row a finding: which part of the program it is, and what to do about it."""
+    """One row per finding: which part of the program it is, and what to do about it."""
     return [
-        {"stage": found.stage.label, "where": where(found), "advice": inert(found.advice.text)}
-        for found in diagnosis.findings
+        {"stage": finding.stage.label, "where": where(finding), "advice": inert(finding.advice.text)}
+        for finding in diagnosis.findings
     ]
 
 
@@ -125,44 +135,44 @@ def where(finding: Finding) -> str:
     query = f"query {stage.query.number}: {stage.query.description}" if stage.query else stage.name
     parts = [query]
     if stage.shuffle is not None:
-        by = f" by {', '.join(stage.shuffle.key)}" if stage.shuffle.key else ""
-        parts.append((stage.shuffle.operator or "repartition") + by)
-    others = {"failed or stopped": stage.failed, "speculative": stage.speculative}
-    parts += [f"{many} {kind} attempts" for kind, many in others.items() if many]
+        parts.append(str(stage.shuffle))
+    attempts = {"failed or stopped": stage.failed, "speculative": stage.speculative}
+    parts += [counted(count, f"{kind} attempt") for kind, count in attempts.items() if count]
     if len(stage.tasks) < stage.expected:
-        parts.append(f"{stage.expected - len(stage.tasks)} tasks not ended")
+        parts.append(f"{counted(stage.expected - len(stage.tasks), 'task')} not finished")
     return " · ".join(key_label(part, 120) for part in parts)
 
 
-def _kept(diagnosis: LogDiagnosis) -> str:
-    shown = len(diagnosis.findings)
-    return (
-        f"the worst {shown} are shown"
-        if shown < diagnosis.uneven
-        else "stages that lost time to a few long tasks"
-    )
+def _how_many_are_listed(diagnosis: LogDiagnosis) -> str:
+    listed = len(diagnosis.findings)
+    if listed < diagnosis.uneven:
+        return f"the worst {listed} are listed"
+    return "stages that lost time to a few long tasks"
 
 
 def _over_mean(stage: Stage, *fields: str) -> float | None:
-    """How much the longest task had, over the mean, of the first of these that the stage read at all."""
+    """What the longest task read, over the mean: the first of these fields that is not zero throughout the stage."""
     for field in fields:
-        usual = float(np.mean([getattr(task, field) for task in stage.tasks]))
-        if usual:
-            return float(getattr(stage.longest, field) / usual)
+        mean = float(np.mean([getattr(task, field) for task in stage.tasks]))
+        if mean:
+            return float(getattr(stage.longest, field) / mean)
     return None
 
 
 def _saved(diagnosis: LogDiagnosis) -> Chart:
     from unskew.report import charts
 
-    bars = [{"name": name(found), "value": found.saved} for found in diagnosis.findings]
+    bars = [{"name": stage_label(finding), "value": finding.saved} for finding in diagnosis.findings]
     spec = charts.ranked(
-        bars, highlight=name(diagnosis.findings[0]), x_title="seconds that even tasks could save", form=".1f"
+        bars,
+        highlight=stage_label(diagnosis.findings[0]),
+        x_title="seconds that even tasks could save",
+        form=".1f",
     )
     columns = [Column("name", "stage"), Column("value", "could save", "{:.2f} s")]
     caption = (
-        "A stage ends with its last task. This is how much earlier it could end if its tasks were even, on the same "
-        "cores; of a stage with fewer tasks than cores, if all cores had shared its work."
+        "A stage ends with its last task. This is how much earlier it could end on the same cores if its tasks were "
+        "even; for a stage with fewer tasks than cores, if all cores shared its work."
     )
     return Chart("Time lost, by stage", spec, Table(columns, bars), caption)
 
@@ -170,9 +180,11 @@ def _saved(diagnosis: LogDiagnosis) -> Chart:
 def _strips(diagnosis: LogDiagnosis) -> Chart:
     from unskew.report import event_log_charts
 
-    drawn = diagnosis.findings[:_DRAWN]
-    rows = [row for found in drawn for row in _task_rows(found)]
-    means = [{"name": name(found), "seconds": float(found.stage.seconds.mean())} for found in drawn]
+    worst = diagnosis.findings[:_MOST_STAGES]
+    rows = [row for finding in worst for row in _task_rows(finding)]
+    means = [
+        {"name": stage_label(finding), "seconds": float(finding.stage.seconds.mean())} for finding in worst
+    ]
     columns = [
         Column("name", "stage"),
         Column("task", "task"),
@@ -181,8 +193,9 @@ def _strips(diagnosis: LogDiagnosis) -> Chart:
         Column("shuffle_bytes", "bytes read from the shuffle", "{:,}"),
     ]
     caption = (
-        f"A mark is a task, for the worst {len(drawn)} stages; the thick grey one is the mean. Marks far to the right "
-        f"are what everybody waits for. Of more than {_TICKS} tasks the longest and a sample of the others are drawn."
+        f"Each mark is a task of one of the {len(worst)} worst stages; the thick grey mark is the mean. The stage "
+        f"waits for the marks far to the right. Of more than {_MOST_TASKS} tasks, the longest and a sample of the "
+        "others are drawn."
     )
     return Chart(
         "How long each task took", event_log_charts.strips(rows, means), Table(columns, rows), caption
@@ -191,14 +204,14 @@ def _strips(diagnosis: LogDiagnosis) -> Chart:
 
 def _task_rows(finding: Finding) -> list[Row]:
     order = sorted(finding.stage.tasks, key=lambda task: -task.seconds)
-    if len(order) > _TICKS:
-        half = _TICKS // 2
+    if len(order) > _MOST_TASKS:
+        half = _MOST_TASKS // 2
         sample = np.linspace(half, len(order) - 1, half).astype(int).tolist()
         order = order[:half] + [order[i] for i in sample]
     long = 2 * float(finding.stage.seconds.mean())
     return [
         {
-            "name": name(finding),
+            "name": stage_label(finding),
             "task": task.index,
             "seconds": task.seconds,
             "long": task.seconds > long,
@@ -209,21 +222,22 @@ def _task_rows(finding: Finding) -> list[Row]:
     ]
 
 
-def name(finding: Finding) -> str:
-    """A stage's number with its operator, or with what is wrong with it."""
+def stage_label(finding: Finding) -> str:
+    """A stage's number with its operator, or with the cause if no operator is known."""
     stage = finding.stage
-    what = stage.shuffle.operator if stage.shuffle and stage.shuffle.operator else str(finding.cause)
-    return f"stage {stage.label}: {what}"
+    operator = stage.shuffle.operator if stage.shuffle else ""
+    return f"stage {stage.label}: {operator or finding.cause}"
 
 
 def _method(source: str) -> list[str]:
     texts = [f"Log: {inert(source)}."] if source else []
     return [
         *texts,
-        "A task's time is from its launch to its end, successful attempts only, one a partition. A stage's length is "
-        "what these tasks take when each starts on the next free core, on as many cores as the stage had at once; its "
-        "even length is the same with every task at the mean. The difference is the most that could be saved: the "
-        "log does not say how heavy single keys are, and a key stays whole. “unskew diagnose” on the data tells.",
-        "A cause is named if it explains at least half of what the longest task took beyond the mean. “×” is times the "
-        "mean. Stages that ran at the same time share cores, so what they could save does not simply add up.",
+        "A task's time is from its launch to its end; only the successful attempt counts, one per partition. A stage's "
+        "length is how long these tasks take when each starts on the next free core, on as many cores as the stage "
+        "used at once; its even length is the same with every task at the mean. The difference is the most that could "
+        "be saved. The log does not say how heavy single keys are, and a key cannot be split: run “unskew diagnose” on "
+        "the data to find out.",
+        "A cause is named if it explains at least half of what the longest task took beyond the mean. “×” means "
+        "times the mean. Stages that ran at the same time share cores, so their savings do not simply add up.",
     ]

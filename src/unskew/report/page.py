@@ -1,10 +1,10 @@
 """One self-contained HTML page: prose, key figures, charts with the table behind each, tables.
 
-Every report of unskew is put together here, so that all look alike. Parts are plain data; charts are
+Every report of unskew is assembled here, so that they all look alike. Parts are plain data; charts are
 Vega-Lite specifications from any source.
 
-What the page guards: nothing in it is loaded from anywhere, and no text given to it is ever run. Text is
-escaped. Chart data stand in a JSON block that the browser does not execute, with `<`, `>` and `&` written as
+What the page guards: it loads nothing from anywhere, and never runs any text that is put into it. Text is
+escaped. Chart data is in a JSON block that the browser does not execute, with `<`, `>` and `&` written as
 escapes. A content security policy allows the page's own two scripts by their digests and no request at all,
 and Vega interprets its expressions instead of evaluating them.
 """
@@ -38,7 +38,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Card:
-    """A key figure: what it is, its value with the unit, and one line that puts it in place."""
+    """A key figure: what it is, its value with the unit, and one line of context."""
 
     label: str
     value: str
@@ -75,7 +75,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows under columns; rows whose number is in `strong` stand out."""
+    """Rows under columns; rows whose index is in `strong` are highlighted."""
 
     columns: Sequence[Column]
     rows: Sequence[Row]
@@ -84,7 +84,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Chart:
-    """A Vega-Lite specification with its title, a caption that says how to read it, and its figures."""
+    """A Vega-Lite specification with its title, a caption that says how to read it, and the figures behind it."""
 
     title: str
     spec: Mapping[str, Any]
@@ -94,7 +94,7 @@ class Chart:
 
 @dataclass(frozen=True)
 class Picture:
-    """An SVG document, shown as an image: nothing in it can run. `text` says what is seen."""
+    """An SVG document, shown as an image: nothing in it can run. `text` describes it."""
 
     svg: str
     text: str
@@ -151,7 +151,7 @@ def digest(text: str) -> str:
 
 @cache
 def resource(name: str, package: str = "unskew.report") -> str:
-    """A text file of a package, with the line ends that browsers make of it before they take a digest."""
+    """A text file of a package, with the line ends that browsers convert it to before they compute a digest."""
     return files(package).joinpath(name).read_text("utf-8").replace("\r\n", "\n")
 
 
@@ -164,12 +164,13 @@ def write(path: str | Path, page: str) -> Path:
 
 
 def embedded_json(value: Any) -> str:
-    """JSON that is inert inside a script element, whatever text it holds.
+    """JSON that is inert inside a script element, even if it holds markup.
 
     >>> embedded_json("</script>")
     '"\\\\u003c/script\\\\u003e"'
     """
-    text = json.dumps(_plain(value), allow_nan=False)  # ASCII only, so U+2028 is an escape already
+    # ASCII only, so U+2028 is already an escape
+    text = json.dumps(_plain(value), allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
@@ -196,23 +197,22 @@ def _part(part: Part, charts: Sequence[Chart]) -> str:
 
 
 def _card(card: Card) -> str:
-    look = "card strong" if card.strong else "card"
+    classes = "card strong" if card.strong else "card"
     return (
-        f'<div class="{look}"><div class="label">{escape(card.label)}</div>'
+        f'<div class="{classes}"><div class="label">{escape(card.label)}</div>'
         f'<div class="value">{escape(card.value)}</div><div class="note">{escape(card.note)}</div></div>\n'
     )
 
 
 def _table(table: Table) -> str:
     numeric = [any(isinstance(row.get(c.field), int | float) for row in table.rows) for c in table.columns]
-    looks = [' class="number"' if n else "" for n in numeric]
-    heads = zip(table.columns, looks, strict=True)
-    head = "".join(f'<th scope="col"{look}>{escape(c.title)}</th>' for c, look in heads)
+    attributes = [' class="number"' if n else "" for n in numeric]
+    columns = list(zip(table.columns, attributes, strict=True))
+    head = "".join(f'<th scope="col"{attribute}>{escape(c.title)}</th>' for c, attribute in columns)
     body = []
     for i, row in enumerate(table.rows):
-        cells = zip(table.columns, looks, strict=True)
-        shown = "".join(f"<td{look}>{escape(c.show(row))}</td>" for c, look in cells)
-        body.append(f'<tr class="strong">{shown}</tr>\n' if i in table.strong else f"<tr>{shown}</tr>\n")
+        cells = "".join(f"<td{attribute}>{escape(c.show(row))}</td>" for c, attribute in columns)
+        body.append(f'<tr class="strong">{cells}</tr>\n' if i in table.strong else f"<tr>{cells}</tr>\n")
     return (
         f'<div class="wide"><table>\n<thead><tr>{head}</tr></thead>\n'
         f"<tbody>\n{''.join(body)}</tbody>\n</table></div>\n"
@@ -220,7 +220,7 @@ def _table(table: Table) -> str:
 
 
 def _chart(chart: Chart, name: str) -> str:
-    # without $schema the libraries take their own version, and the page holds no address at all
+    # without $schema the libraries use their own version, and the page holds no address at all
     spec = {field: value for field, value in chart.spec.items() if field != "$schema"}
     caption = f"<p>{escape(chart.caption)}</p>" if chart.caption else ""
     return (
@@ -233,7 +233,7 @@ def _chart(chart: Chart, name: str) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Mappings, lists, strings and finite numbers; figures that JSON does not know become null."""
+    """Mappings, lists, strings and finite numbers; numbers that JSON cannot hold become null."""
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -251,5 +251,5 @@ def _libraries() -> str:
     import vl_convert
 
     bundle = vl_convert.javascript_bundle()  # type: ignore[call-arg]  # the stub forgets that it has a default
-    # browsers turn \\r\\n into \\n before they take the digest
+    # browsers turn \\r\\n into \\n before they compute the digest
     return bundle.replace("</script", "<\\/script").replace("\r\n", "\n")

@@ -1,7 +1,7 @@
 """Diagnoses and plans in a terminal.
 
-Keys come from the data and are printed as `Text`, which no markup is looked for in, after everything that is
-not printable was escaped.
+Keys come from the data. They are printed as `Text`, in which rich interprets no markup, after everything that is
+not printable has been escaped.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from unskew.report.diagnosis_page import (
     OURS,
     PAIRS,
     PLANNERS,
+    diagnosis_figures,
+    diagnosis_title,
     heavy_rows,
-    key_figures,
     pair_rows,
     planner_rows,
-    title,
 )
 from unskew.report.page import Card, Column, Row
 from unskew.report.text import inert
@@ -39,15 +39,15 @@ _BAR = 20
 """Characters of the longest bar."""
 
 _FOLDED = ("key", "note", "cause", "reason")
-"""Columns whose text goes on in the next line where the terminal is narrow."""
+"""Columns whose text wraps if the terminal is narrow."""
 
 
 def print_diagnosis(diagnosis: Diagnosis, console: Console) -> None:
-    """Headline, key figures, planners and heavy keys."""
+    """Print headline, key figures, planners and heavy keys."""
     console.print()
-    console.print(Text(title(diagnosis), "bold"))
+    console.print(Text(diagnosis_title(diagnosis), "bold"))
     console.print(Text(diagnosis.advice))
-    console.print(panels(key_figures(diagnosis)))
+    console.print(panels(diagnosis_figures(diagnosis)))
     if not diagnosis.histogram.total:
         return
     console.print(
@@ -66,7 +66,7 @@ def print_diagnosis(diagnosis: Diagnosis, console: Console) -> None:
 
 
 def print_plan(plan: Plan, path: str, console: Console) -> None:
-    """What a plan will do, and where it is."""
+    """Print what a plan does, and where it was saved."""
     table = Table(box=SIMPLE_HEAD, show_header=False, title="Plan", title_justify="left")
     table.add_column(style="dim")
     table.add_column(overflow="fold")
@@ -78,8 +78,8 @@ def print_plan(plan: Plan, path: str, console: Console) -> None:
 
 
 def plan_figures(plan: Plan) -> dict[str, Any]:
-    """A plan in plain figures, for JSON and for people."""
-    moved = plan.migration
+    """The figures of a plan, for JSON and for the terminal."""
+    migration = plan.migration
     return {
         "planner": plan.planner,
         "reason": plan.reason,
@@ -90,8 +90,8 @@ def plan_figures(plan: Plan) -> dict[str, Any]:
         "heavy_rows": len(plan.table.hashes),
         "imbalance": plan.imbalance,
         "bound": plan.bound,
-        "moved_entries": None if moved is None else len(moved),
-        "moved_state": None if moved is None else moved.state_share,
+        "moved_entries": None if migration is None else len(migration),
+        "moved_state": None if migration is None else migration.state_share,
     }
 
 
@@ -112,14 +112,14 @@ def _figure(name: str, value: Any) -> str:
 
 def panels(cards: Sequence[Card]) -> Columns:
     """Key figures side by side."""
-    shown = []
+    boxes = []
     for card in cards:
         style = "bold yellow" if card.strong else "bold"
         body = Text.assemble((card.value, style), "\n", (card.note, "dim"))
-        shown.append(
+        boxes.append(
             Panel(body, title=Text(card.label), title_align="left", box=ROUNDED, width=38, border_style="dim")
         )
-    return Columns(shown)
+    return Columns(boxes)
 
 
 def _heavy(diagnosis: Diagnosis, console: Console) -> Table:
@@ -130,8 +130,10 @@ def _heavy(diagnosis: Diagnosis, console: Console) -> Table:
         Text(block * max(1, round(_BAR * row["share"] / most)), "red" if row["slots"] > 1 else "cyan")
         for row in rows
     ]
-    bounding = any(row["slots"] > 1 for row in rows)
-    caption = "Red: more than one slot's worth, so it bounds the job wherever it is put." if bounding else ""
+    too_heavy = any(row["slots"] > 1 for row in rows)
+    caption = (
+        "Red: more than one slot's worth, so it limits the job wherever it is placed." if too_heavy else ""
+    )
     return table_of("Heavy keys", HEAVY, rows, bars=bars, caption=caption)
 
 

@@ -1,8 +1,7 @@
-"""Keys as text that is safe and short enough to show.
+"""Text from the data, such as keys, made safe and short enough to print.
 
-A key is whatever was in the data: it may hold control characters, terminal sequences, markup, text that runs
-backwards, or a megabyte. What comes out of here is one line of printable characters; escaping it for HTML or
-for a terminal's markup is left to whoever prints it.
+A key may hold control characters, terminal sequences, markup, right-to-left text, or a megabyte. These functions
+return one line of printable characters; escaping it for HTML or for a terminal's markup is left to the caller.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import math
 from typing import Any
 
 LONGEST = 48
-"""Characters of a key that are shown: enough to tell most keys apart, and a table still fits a screen."""
+"""Characters of a key that are printed: enough to tell most keys apart, and a table still fits on a screen."""
 
 
 def inert(text: str) -> str:
@@ -21,6 +20,15 @@ def inert(text: str) -> str:
     a\nb\x1b[31m\u202e
     """
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def counted(count: int, noun: str) -> str:
+    """A number with its noun.
+
+    >>> counted(1, "attempt"), counted(2000, "attempt")
+    ('1 attempt', '2,000 attempts')
+    """
+    return f"{count:,} {noun}{'s' * (count != 1)}"
 
 
 def key_label(key: Any, longest: int = LONGEST) -> str:
@@ -47,13 +55,13 @@ def _text(key: Any, longest: int) -> str:
     if isinstance(key, float) and not math.isfinite(key):
         return str(key)
     if isinstance(key, str):
-        shown = inert(key[: longest + 1])
-        return f'"{shown}"' if _needs_quotes(key) else shown
+        text = inert(key[: longest + 1])
+        return f'"{text}"' if _needs_quotes(key) else text
     return inert(str(key))
 
 
 def _needs_quotes(text: str) -> bool:
-    """Text that could be taken for nothing, for null, or for a number or truth value of another type."""
+    """Whether the text could be mistaken for nothing, for null, or for a value of another type."""
     return text != text.strip() or text in ("", "null", "true", "false")
 
 

@@ -56,9 +56,9 @@ def watching(checkpoint: str, *options: str) -> Iterator[str]:
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
-            found = re.search(r"http://127\.0\.0\.1:\d+/", process.stdout.readline())
-            assert found is not None
-            yield found[0]
+            address = re.search(r"http://127\.0\.0\.1:\d+/", process.stdout.readline())
+            assert address is not None
+            yield address[0]
         finally:
             process.send_signal(signal.SIGINT)
             process.wait(60)

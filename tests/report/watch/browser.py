@@ -64,11 +64,11 @@ class Browser:
             message["sessionId"] = self._session
         os.write(self._out, json.dumps(message).encode() + b"\0")
         while True:
-            said = self._read()
-            if said.get("id") == self._number:
-                assert "error" not in said, said
-                return dict(said["result"])
-            self._listen(said)
+            response = self._read()
+            if response.get("id") == self._number:
+                assert "error" not in response, response
+                return dict(response["result"])
+            self._listen(response)
 
     def open(self, address: str) -> None:
         self.call("Page.navigate", url=address)
@@ -88,7 +88,7 @@ class Browser:
         return time.monotonic() - started
 
     def before_every_page(self, script: str) -> None:
-        """Run a script in each page that is opened from now on, before its own; once, however often this is said."""
+        """Run a script in each page that is opened from now on, before its own; once, however often this is called."""
         if script not in self._scripts:
             self.call("Page.addScriptToEvaluateOnNewDocument", source=script)
             self._scripts.add(script)
@@ -96,8 +96,10 @@ class Browser:
     def busy(self) -> float:
         """Seconds of a processor that the page's main thread has used: what others take from it does not count."""
         self.call("Performance.enable", timeDomain="threadTicks")
-        found = {one["name"]: one["value"] for one in self.call("Performance.getMetrics")["metrics"]}
-        return float(found["TaskDuration"])
+        metrics = {
+            metric["name"]: metric["value"] for metric in self.call("Performance.getMetrics")["metrics"]
+        }
+        return float(metrics["TaskDuration"])
 
     def look(self, *, width: int = 1200, height: int = 900, scheme: str = "light") -> None:
         """Take a size and a colour scheme."""
@@ -108,8 +110,8 @@ class Browser:
 
     def screenshot(self, *, whole: bool = False) -> bytes:
         """The window, or the whole page, as a PNG."""
-        found = self.call("Page.captureScreenshot", captureBeyondViewport=whole)
-        return base64.b64decode(found["data"])
+        screenshot = self.call("Page.captureScreenshot", captureBeyondViewport=whole)
+        return base64.b64decode(screenshot["data"])
 
     def _read(self) -> dict[str, Any]:
         while b"\0" not in self._buffer:

@@ -10,7 +10,7 @@ import pytest
 from tests.report.watch.browser import Browser
 from tests.report.watch.journals import HOSTILE, begin, fill, hostile_line, line
 from unskew.report.page import write
-from unskew.report.watch.journal import Watched
+from unskew.report.watch.journal import JournalReader
 from unskew.report.watch.page import exported_page
 from unskew.report.watch.server import WatchServer
 
@@ -81,7 +81,7 @@ def test_hostile_keys_are_text_and_nothing_else(
 def test_ten_thousand_batches_are_a_small_page(browser: Browser, server: WatchServer, tmp_path: Path) -> None:
     ledger = begin(tmp_path)
     fill(ledger, 10_000)
-    server.watched.news()
+    server.reader.news()
     browser.open(server.address)
     browser.wait(DRAWN)
     ledger.write_line(line(10_000))
@@ -171,12 +171,12 @@ def test_the_page_says_when_nobody_serves_it_any_more(
     server.shutdown()
     server.server_close()
     chromium.wait("document.querySelector('#status').dataset.word === 'lost'")
-    assert "unskew watch has ended" in text(chromium, "#status")
+    assert "unskew watch has stopped" in text(chromium, "#status")
 
 
 def test_an_exported_run_opens_from_a_file(browser: Browser, tmp_path: Path) -> None:
     fill(begin(tmp_path / "c"), 120)
-    path = write(tmp_path / "run.html", exported_page(Watched(str(tmp_path / "c"))))
+    path = write(tmp_path / "run.html", exported_page(JournalReader(str(tmp_path / "c"))))
     browser.open(path.as_uri())
     browser.wait(DRAWN)
     assert "batch119" in text(browser, "#cards")

@@ -13,23 +13,23 @@ from hypothesis import strategies as st
 from tests.report.watch.journals import begin, fill, line
 from tests.streaming.driver.test_controller import Live, skewed
 from unskew.report.page import embedded_json
-from unskew.report.watch.journal import Batch, Latest, Watched
+from unskew.report.watch.journal import Batch, JournalReader, LatestBatch
 from unskew.streaming.storage.lease import Lease
 
 
-def numbers(watched: Watched, position: str = "") -> list[int]:
-    return [batch.batch for batch in watched.news(position).batches]
+def numbers(reader: JournalReader, position: str = "") -> list[int]:
+    return [batch.batch for batch in reader.news(position).batches]
 
 
-def test_the_lines_of_the_controller_are_understood_whole(tmp_path: Path) -> None:
+def test_the_lines_of_the_controller_are_read_in_full(tmp_path: Path) -> None:
     live = Live(tmp_path)
     live.ledger.write_operator({"checkpoint_id": "world", "max_slots": 4})
     lines = [live.run(skewed(2)) for _ in range(4)]
-    news = Watched(str(tmp_path)).news()
+    news = JournalReader(str(tmp_path)).news()
     assert len(news.batches) == 4
     assert not any(figure is None for batch in news.batches for figure in batch)
     moved = [batch.moved_rows for batch in news.batches]
-    assert moved == [one["moved"]["rows"] for one in lines]
+    assert moved == [line["moved"]["rows"] for line in lines]
     assert any(moved)
     assert news.latest is not None
     assert [slot.records for slot in news.latest.slots] == lines[-1]["loads"]
@@ -40,67 +40,67 @@ def test_the_lines_of_the_controller_are_understood_whole(tmp_path: Path) -> Non
 
 def test_only_what_is_new_comes_after_a_position(tmp_path: Path) -> None:
     ledger = begin(tmp_path)
-    watched = Watched(str(tmp_path))
-    assert watched.news().latest is None
+    reader = JournalReader(str(tmp_path))
+    assert reader.news().latest is None
     for batch in range(3):
         ledger.write_line(line(batch))
-    first = watched.news()
+    first = reader.news()
     assert [b.batch for b in first.batches] == [0, 1, 2]
-    assert watched.news(first.position).batches == []
-    assert watched.news(first.position).latest is None
+    assert reader.news(first.position).batches == []
+    assert reader.news(first.position).latest is None
     ledger.write_line(line(3, loads=[1, 2]))
-    second = watched.news(first.position)
+    second = reader.news(first.position)
     assert [b.batch for b in second.batches] == [3]
     assert second.latest is not None
     assert [slot.records for slot in second.latest.slots] == [1, 2, None, None], (
         "and two that have state only"
     )
-    assert numbers(watched) == [0, 1, 2, 3]
+    assert numbers(reader) == [0, 1, 2, 3]
 
 
-def test_a_replayed_batch_is_told_again(tmp_path: Path) -> None:
+def test_a_replayed_batch_is_reported_again(tmp_path: Path) -> None:
     ledger = begin(tmp_path)
-    watched = Watched(str(tmp_path))
+    reader = JournalReader(str(tmp_path))
     for batch in range(3):
         ledger.write_line(line(batch))
-    position = watched.news().position
+    position = reader.news().position
     ledger.write_line(line(2, records=5))
-    again = watched.news(position)
+    again = reader.news(position)
     assert [(b.batch, b.records) for b in again.batches] == [(2, 5)]
-    assert numbers(watched) == [0, 1, 2]
+    assert numbers(reader) == [0, 1, 2]
     ledger.write_line(line(2, records=6))
     ledger.write_line(line(3))
-    assert [(b.batch, b.records) for b in watched.news(again.position).batches] == [(2, 6), (3, 1000)]
+    assert [(b.batch, b.records) for b in reader.news(again.position).batches] == [(2, 6), (3, 1000)]
 
 
 def test_a_restored_checkpoint_is_read_from_the_start(tmp_path: Path) -> None:
     ledger = begin(tmp_path)
-    watched = Watched(str(tmp_path))
+    reader = JournalReader(str(tmp_path))
     fill(ledger, 250)
-    position = watched.news().position
+    position = reader.news().position
     shutil.rmtree(tmp_path / "unskew" / "journal")
     fill(ledger, 120)
-    assert numbers(watched, position) == list(range(120))
-    assert numbers(watched) == list(range(120))
+    assert numbers(reader, position) == list(range(120))
+    assert numbers(reader) == list(range(120))
 
 
-def test_a_checkpoint_begun_anew_is_read_from_the_start(tmp_path: Path) -> None:
-    watched = Watched(str(begin(tmp_path / "c").spark.address))
+def test_a_checkpoint_that_is_started_over_is_read_from_the_start(tmp_path: Path) -> None:
+    reader = JournalReader(str(begin(tmp_path / "c").spark.address))
     fill(begin(tmp_path / "c"), 3)
-    position = watched.news().position
+    position = reader.news().position
     shutil.rmtree(tmp_path / "c")
     fill(begin(tmp_path / "c", checkpoint_id="two", max_slots=5), 4)
-    assert numbers(watched, position) == [0, 1, 2, 3]
-    assert watched.max_slots == 5
+    assert numbers(reader, position) == [0, 1, 2, 3]
+    assert reader.max_slots == 5
 
 
 def test_what_was_read_stays_when_the_checkpoint_is_deleted(tmp_path: Path) -> None:
     fill(begin(tmp_path / "c"), 3)
-    watched = Watched(str(tmp_path / "c"))
-    watched.news()
+    reader = JournalReader(str(tmp_path / "c"))
+    reader.news()
     shutil.rmtree(tmp_path / "c")
-    assert watched.news().status.word == "gone"
-    assert numbers(watched) == [0, 1, 2]
+    assert reader.news().status.word == "gone"
+    assert numbers(reader) == [0, 1, 2]
 
 
 @pytest.mark.parametrize(
@@ -109,48 +109,48 @@ def test_what_was_read_stays_when_the_checkpoint_is_deleted(tmp_path: Path) -> N
 )
 def test_an_unknown_position_gives_everything(tmp_path: Path, position: str) -> None:
     fill(begin(tmp_path), 3)
-    assert numbers(Watched(str(tmp_path)), position) == [0, 1, 2]
+    assert numbers(JournalReader(str(tmp_path)), position) == [0, 1, 2]
 
 
 def test_old_files_are_not_read_again(tmp_path: Path) -> None:
     ledger = begin(tmp_path)
     fill(ledger, 10_000)
-    watched = Watched(str(tmp_path))
-    position = watched.news().position
+    reader = JournalReader(str(tmp_path))
+    position = reader.news().position
     (tmp_path / "unskew" / "journal" / "00000000").write_text("it would be missed if it were read again")
     ledger.write_line(line(10_000))
-    assert numbers(watched, position) == [10_000]
-    assert len(numbers(watched)) == 10_001
+    assert numbers(reader, position) == [10_000]
+    assert len(numbers(reader)) == 10_001
 
 
-def test_the_status_tells_who_runs_it_and_since_when_nobody_does(tmp_path: Path) -> None:
+def test_the_status_says_which_process_runs_it_and_how_long_ago_it_stopped(tmp_path: Path) -> None:
     ledger = begin(tmp_path)
-    watched = Watched(str(tmp_path))
-    assert watched.news().status.text == "no batch yet, and no query runs"
+    reader = JournalReader(str(tmp_path))
+    assert reader.news().status.text == "no batch yet, and no query runs"
     lease = Lease(str(tmp_path)).take()
-    assert watched.news().status.word == "waiting"
+    assert reader.news().status.word == "waiting"
     ledger.write_line(line(0, time=time.time() - 2))
-    assert watched.news().status.word == "running"
-    assert "last batch 2 s ago" in watched.news().status.text
+    assert reader.news().status.word == "running"
+    assert "last batch 2 s ago" in reader.news().status.text
     ledger.write_line(line(1, time=time.time() - 7500))
-    assert watched.news().status.word == "idle"
-    assert "no batch for 2 h 5 min" in watched.news().status.text
+    assert reader.news().status.word == "idle"
+    assert "no batch for 2 h 5 min" in reader.news().status.text
     lease.release()
-    assert watched.news().status.text == "stopped, last batch 2 h 5 min ago"
+    assert reader.news().status.text == "stopped, last batch 2 h 5 min ago"
 
 
-@pytest.mark.parametrize("made", ["", "unskew", "offsets"])
-def test_another_folder_is_refused_by_name(tmp_path: Path, made: str) -> None:
-    (tmp_path / "c" / made).mkdir(parents=True)
+@pytest.mark.parametrize("subfolder", ["", "unskew", "offsets"])
+def test_another_folder_is_refused_by_name(tmp_path: Path, subfolder: str) -> None:
+    (tmp_path / "c" / subfolder).mkdir(parents=True)
     with pytest.raises(ValueError, match=f"{tmp_path}/c is not a checkpoint of unskew.stream"):
-        Watched(f"{tmp_path}/c")
+        JournalReader(f"{tmp_path}/c")
 
 
 def test_lines_of_an_older_journal_are_read(tmp_path: Path) -> None:
     old = line(0)
     del old["top_heavy"], old["state"]["bytes_by_slot"]
     begin(tmp_path).write_line(old)
-    latest = Watched(str(tmp_path)).news().latest
+    latest = JournalReader(str(tmp_path)).news().latest
     assert latest is not None
     assert [(key.key, key.heavy) for key in latest.top] == [("alice", None), ("bob", None)]
     assert [slot.state_rows for slot in latest.slots] == [20, 15, 10, 5]
@@ -165,9 +165,9 @@ anything: st.SearchStrategy[Any] = st.recursive(
 
 
 @given(st.fixed_dictionaries({}, optional=dict.fromkeys(line(0), anything)))
-def test_whatever_a_damaged_line_holds_can_be_shown(damage: dict[str, Any]) -> None:
-    found = {**line(0), **damage, "batch": 0}
-    shown = json.loads(embedded_json([Batch.of(found), vars(Latest.of(found))]))
-    assert len(shown[0]) == len(Batch._fields)
-    assert Batch.of(found).reason.isprintable()
-    assert all(key.key.isprintable() for key in Latest.of(found).top)
+def test_any_damaged_line_can_be_shown(damage: dict[str, Any]) -> None:
+    damaged = {**line(0), **damage, "batch": 0}
+    batch, _ = json.loads(embedded_json([Batch.of(damaged), vars(LatestBatch.of(damaged))]))
+    assert len(batch) == len(Batch._fields)
+    assert Batch.of(damaged).reason.isprintable()
+    assert all(key.key.isprintable() for key in LatestBatch.of(damaged).top)

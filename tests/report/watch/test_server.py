@@ -21,25 +21,25 @@ def ask(
     for host in [f"127.0.0.1:{server.server_port}"] if hosts is None else hosts:
         connection.putheader("Host", host)
     connection.endheaders()
-    answer = connection.getresponse()
-    body = answer.read().decode()
+    response = connection.getresponse()
+    body = response.read().decode()
     connection.close()
-    return answer, body
+    return response, body
 
 
 def news(server: WatchServer, position: str = "") -> dict[str, Any]:
-    answer, body = ask(server, f"/news?after={position}")
-    assert answer.status == 200
-    assert answer.headers["Content-Type"] == "application/json; charset=utf-8"
+    response, body = ask(server, f"/news?after={position}")
+    assert response.status == 200
+    assert response.headers["Content-Type"] == "application/json; charset=utf-8"
     return dict(json.loads(body))
 
 
 def test_the_page_is_served_with_nothing_from_elsewhere(server: WatchServer) -> None:
-    answer, body = ask(server, "/")
-    assert answer.status == 200
-    found = read(body)
-    assert not {name for name, _ in found.attributes} & {"src", "href", "style"}
-    policy = answer.headers["Content-Security-Policy"]
+    response, body = ask(server, "/")
+    assert response.status == 200
+    page = read(body)
+    assert not {name for name, _ in page.attributes} & {"src", "href", "style"}
+    policy = response.headers["Content-Security-Policy"]
     assert policy.startswith("default-src 'none'; ")
     assert "frame-ancestors 'none'" in policy
     assert "unsafe" not in policy
@@ -82,8 +82,8 @@ def test_keys_travel_as_inert_json(server: WatchServer, tmp_path: Path) -> None:
 def test_other_names_are_refused(server: WatchServer, hosts: list[str]) -> None:
     named = [host.format(port=server.server_port) for host in hosts]
     for path in ("/", "/news"):
-        answer, body = ask(server, path, hosts=named)
-        assert answer.status == 421
+        response, body = ask(server, path, hosts=named)
+        assert response.status == 421
         assert "setup" not in body
 
 
@@ -98,13 +98,13 @@ def test_only_get_is_answered(server: WatchServer, method: str) -> None:
 
 @pytest.mark.parametrize("path", ["/nowhere", "/../../etc/passwd", "//news/", "/news/../", "/%2e%2e/news"])
 def test_there_is_nothing_else(server: WatchServer, path: str) -> None:
-    answer, body = ask(server, path)
-    assert answer.status == 404
-    assert body == "there is / and /news\n"
+    response, body = ask(server, path)
+    assert response.status == 404
+    assert body == "not found: use / or /news\n"
 
 
 @pytest.mark.parametrize(("path", "method"), [("/", "GET"), ("/news", "GET"), ("/x", "GET"), ("/", "POST")])
-def test_every_answer_is_guarded(server: WatchServer, path: str, method: str) -> None:
+def test_every_response_has_the_security_headers(server: WatchServer, path: str, method: str) -> None:
     headers = ask(server, path, method=method)[0].headers
     assert headers["X-Content-Type-Options"] == "nosniff"
     assert headers["Cross-Origin-Resource-Policy"] == "same-origin"
@@ -123,11 +123,11 @@ def test_it_listens_on_loopback_only(server: WatchServer) -> None:
 
 def test_a_port_that_is_taken_is_named(server: WatchServer) -> None:
     with pytest.raises(ValueError, match=f"port {server.server_port} of 127.0.0.1 cannot be used"):
-        WatchServer(server.watched, server.server_port)
+        WatchServer(server.reader, server.server_port)
 
 
-def test_a_journal_that_cannot_be_read_is_said_so(server: WatchServer, tmp_path: Path) -> None:
+def test_a_journal_that_cannot_be_read_is_reported(server: WatchServer, tmp_path: Path) -> None:
     (tmp_path / "unskew" / "operator").write_bytes(b"damaged")
-    answer, body = ask(server, "/news")
-    assert answer.status == 503
+    response, body = ask(server, "/news")
+    assert response.status == 503
     assert "operator" in body

@@ -1,5 +1,5 @@
-// Small charts in SVG. They are drawn anew from the figures, with about as many points as there are pixels, so ten
-// thousand batches cost as little as a hundred. Colours are classes: the style sheet knows light and dark.
+// Small charts in SVG. They are redrawn from the figures, with about as many points as there are pixels, so ten
+// thousand batches cost as little as a hundred. Colours are classes: the style sheet has light and dark ones.
 const charts = (() => {
   "use strict";
   const MARGIN = { left: 56, right: 10, top: 10, bottom: 24 };
@@ -17,9 +17,9 @@ const charts = (() => {
     const power = 10 ** Math.floor(Math.log10(rough));
     const fine = [1, 2, 5, 10].map((n) => n * power).find((n) => n >= rough);
     const step = whole ? Math.max(1, fine) : fine;
-    const found = [];
-    for (let i = Math.ceil(low / step - 1e-9); i * step <= high * (1 + 1e-9); i++) found.push(i * step || 0); // never -0
-    return found;
+    const values = [];
+    for (let i = Math.ceil(low / step - 1e-9); i * step <= high * (1 + 1e-9); i++) values.push(i * step || 0); // never -0
+    return values;
   };
 
   const frame = (holder, low, high, format, whole) => {
@@ -68,17 +68,17 @@ const charts = (() => {
       points.push(...(low.row.batch <= high.row.batch ? [low, high] : [high, low]).slice(low === high ? 1 : 0));
       low = high = null;
     };
-    let text = "", begun = false;
+    let text = "", started = false;
     const draw = () => {
       for (const { at, value } of points.splice(0)) {
         const height = y(value).toFixed(1);
-        text += begun ? (step ? `H${at}V${height}` : `L${at},${height}`) : `M${at},${height}`;
-        begun = true;
+        text += started ? (step ? `H${at}V${height}` : `L${at},${height}`) : `M${at},${height}`;
+        started = true;
       }
     };
     for (const row of rows) {
       const value = row[field];
-      if (value === null) { flush(); draw(); begun = false; continue; }
+      if (value === null) { flush(); draw(); started = false; continue; }
       const at = Math.round(x(row.batch));
       if (at !== column) { flush(); column = at; }
       const point = { row, at, value };

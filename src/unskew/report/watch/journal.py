@@ -1,7 +1,7 @@
-"""The journal of a live query as people look at it: short figures of every batch, the last batch in detail, a status.
+"""The journal of a live query, read for display: short figures of every batch, the last batch in detail, a status.
 
-The journal is the query's to write and may be old, damaged or half restored: whatever a line lacks is None here.
-Text out of it is made inert; escaping is left to whoever prints it.
+The query writes the journal, which may be old, damaged or half restored: what a line lacks is None here. Text from it
+is made inert; escaping is left to the caller.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from unskew.streaming.storage.ledger import Ledger, operator_of
 
 Figure: TypeAlias = float | None
 
-IDLE = 60.0
-"""Seconds without a batch after which a query that runs is said to have nothing to do."""
+IDLE_SECONDS = 60.0
+"""Without a batch for this long, a running query is shown as idle."""
 
-FRESH = 0.3
-"""Seconds for which a look at the journal is good enough: several open pages cost as much as one."""
+FRESH_SECONDS = 0.3
+"""The journal is not read again within this time: several open pages cost as much as one."""
 
-_MOST = 2**53
-"""Whole numbers beyond it are not exact in a browser, and no figure of a batch is that large."""
+_LARGEST = 2**53
+"""Larger whole numbers are not exact in a browser, and no figure of a batch is that large."""
 
 
 class Batch(NamedTuple):
@@ -59,8 +59,9 @@ class Batch(NamedTuple):
     def of(cls, line: Mapping[str, Any]) -> Batch:
         """The short figures of a line."""
         decision = line.get("decision")
-        decided = decision if isinstance(decision, dict) else {}
-        spent = [_figure(line, "seconds", part) for part in ("sink", "controller")]
+        decision = decision if isinstance(decision, dict) else {}
+        sink_seconds = _figure(line, "seconds", "sink")
+        controller_seconds = _figure(line, "seconds", "controller") or 0.0
         return cls(
             batch=line["batch"],
             time=_figure(line, "time"),
@@ -71,15 +72,15 @@ class Batch(NamedTuple):
             heavy=_figure(line, "heavy"),
             imbalance=_figure(line, "imbalance"),
             bound=_figure(line, "bound"),
-            seconds=None if spent[0] is None else round(spent[0] + (spent[1] or 0.0), 4),
+            seconds=None if sink_seconds is None else round(sink_seconds + controller_seconds, 4),
             state_rows=_figure(line, "state", "rows"),
             state_bytes=_figure(line, "state", "bytes"),
             moved_rows=_figure(line, "moved", "rows"),
             moved_bytes=_figure(line, "moved", "bytes"),
-            switch=decided.get("switch") is True,
-            reason=inert(str(decided.get("reason", ""))),
-            gain=_figure(decided, "gain"),
-            cost=_figure(decided, "cost"),
+            switch=decision.get("switch") is True,
+            reason=inert(str(decision.get("reason", ""))),
+            gain=_figure(decision, "gain"),
+            cost=_figure(decision, "cost"),
         )
 
 
@@ -93,7 +94,7 @@ class Slot(NamedTuple):
 
 
 class TopKey(NamedTuple):
-    """One of the heaviest keys of the last batch; `heavy` says whether the table has a row for it, if that is known."""
+    """One of the heaviest keys of the last batch; `heavy` says whether the table has a row for it, None if unknown."""
 
     key: str
     records: Figure
@@ -102,21 +103,21 @@ class TopKey(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Latest:
+class LatestBatch:
     """The last batch in detail."""
 
     slots: tuple[Slot, ...]
     top: tuple[TopKey, ...]
 
     @classmethod
-    def of(cls, line: Mapping[str, Any]) -> Latest:
+    def of(cls, line: Mapping[str, Any]) -> LatestBatch:
         """The details of a line."""
         return cls(_slots(line), _top(line))
 
 
 @dataclass(frozen=True)
 class Status:
-    """Whether the query runs, in a word for the page and in words for people."""
+    """Whether the query runs: a word for the page's style, and a text to read."""
 
     word: Literal["waiting", "running", "idle", "stopped", "gone"]
     text: str
@@ -124,22 +125,22 @@ class Status:
 
 @dataclass(frozen=True)
 class News:
-    """What a reader at some position has not seen; `batches` replace those from their first number on."""
+    """What is new after a position; `batches` replace those from their first number on."""
 
     position: str
     batches: Sequence[Batch]
-    latest: Latest | None
+    latest: LatestBatch | None
     status: Status
 
 
-class Watched:
-    """Reads the journal of a checkpoint again and again, each time only from the last batch it knows.
+class JournalReader:
+    """Reads the journal of a checkpoint again and again, each time only from the last batch it has read.
 
-    A batch that is replayed replaces its line, and a checkpoint that is restored or begun anew may have a shorter
-    journal. So lines have serial numbers here: what is new or has changed gets a higher one, and a position is the
-    highest that a reader has seen.
+    A batch that is replayed replaces its line, and a checkpoint that is restored or started over may have a shorter
+    journal. So lines get serial numbers here: a new or changed line gets a higher one, and a position is the highest
+    that a page has received.
 
-    Of operators in a row one is watched; the first is 0.
+    Of chained operators it reads one; the first is 0.
     """
 
     def __init__(self, checkpoint: str, operator: int = 0) -> None:
@@ -147,60 +148,60 @@ class Watched:
         self._ledger = Ledger(absolute(checkpoint), number=operator)
         self._lease = Lease(absolute(checkpoint))
         self._token = uuid.uuid4().hex
-        self._guard = threading.Lock()
+        self._mutex = threading.Lock()
         self._checkpoint_id: str | None = None
         self._batches: list[Batch] = []
         self._serials: list[int] = []
-        self._issued = 0
-        self._last: dict[str, Any] = {}
+        self._last_serial = 0
+        self._last_line: dict[str, Any] = {}
         self._gone = False
-        self._looked = float("-inf")
+        self._read_at = float("-inf")
         operators = operator_of(checkpoint, operator).get("operators", 1)
-        row = f", operator {operator} of {operators} (counted from 0)" if operators > 1 else ""
-        self.checkpoint = inert(checkpoint + row)
+        which = f", operator {operator} of {operators} (counted from 0)" if operators > 1 else ""
+        self.checkpoint = inert(checkpoint + which)
 
     def news(self, position: str = "") -> News:
-        """What came after a position; everything for a position that is unknown."""
-        with self._guard:
-            if time.monotonic() - self._looked >= FRESH:
-                self._look()
-                self._looked = time.monotonic()
+        """What came after a position; everything, if the position is unknown."""
+        with self._mutex:
+            if time.monotonic() - self._read_at >= FRESH_SECONDS:
+                self._read()
+                self._read_at = time.monotonic()
             unseen = self._batches[bisect.bisect_right(self._serials, self._serial(position)) :]
-            latest = Latest.of(self._last) if unseen else None
-            return News(f"{self._token}.{self._issued}", unseen, latest, self._status())
+            latest = LatestBatch.of(self._last_line) if unseen else None
+            return News(f"{self._token}.{self._last_serial}", unseen, latest, self._status())
 
     def _serial(self, position: str) -> int:
-        found = re.fullmatch(r"([0-9a-f]{32})\.([0-9]{1,15})", position)
-        return int(found[2]) if found and found[1] == self._token else 0
+        match = re.fullmatch(r"([0-9a-f]{32})\.([0-9]{1,15})", position)
+        return int(match[2]) if match and match[1] == self._token else 0
 
-    def _look(self) -> None:
-        """Read from the last known line on, which may have been replaced; from the start if it is gone."""
+    def _read(self) -> None:
+        """Read on from the last line, which may have been replaced; from the start if it is gone."""
         about = self._ledger.operator()
         self._gone = about is None
         if about is None:
             return
         same = about.get("checkpoint_id") == self._checkpoint_id
         self._checkpoint_id, self.max_slots = about.get("checkpoint_id"), _figure(about, "max_slots")
-        known = self._batches[-1].batch if self._batches else 0
-        lines = self._ledger.lines(known)
-        if self._batches and not (same and lines and lines[0]["batch"] == known):
-            self._take(self._ledger.lines(), 0)
-        elif lines and lines[0] == self._last:
-            self._take(lines[1:], len(self._batches))
+        last = self._batches[-1].batch if self._batches else 0
+        lines = self._ledger.lines(last)
+        if self._batches and not (same and lines and lines[0]["batch"] == last):
+            self._replace(0, self._ledger.lines())
+        elif lines and lines[0] == self._last_line:
+            self._replace(len(self._batches), lines[1:])
         else:
-            self._take(lines, max(len(self._batches) - 1, 0))
+            self._replace(max(len(self._batches) - 1, 0), lines)
 
-    def _take(self, lines: Sequence[dict[str, Any]], kept: int) -> None:
-        """Put these lines after the first `kept` ones."""
-        self._batches[kept:] = [Batch.of(line) for line in lines]
-        self._serials[kept:] = range(self._issued + 1, self._issued + 1 + len(lines))
-        self._issued += len(lines)
+    def _replace(self, start: int, lines: Sequence[dict[str, Any]]) -> None:
+        """Replace everything from index `start` on by these lines."""
+        self._batches[start:] = [Batch.of(line) for line in lines]
+        self._serials[start:] = range(self._last_serial + 1, self._last_serial + 1 + len(lines))
+        self._last_serial += len(lines)
         if lines:
-            self._last = lines[-1]
+            self._last_line = lines[-1]
 
     def _status(self) -> Status:
         if self._gone:
-            return Status("gone", "the checkpoint is gone; this is what was read before")
+            return Status("gone", "the checkpoint is gone; this was read before")
         holder = self._lease.holder()
         if not self._batches:
             return Status("waiting", "no batch yet" if holder else "no batch yet, and no query runs")
@@ -210,7 +211,7 @@ class Watched:
         if holder is None:
             return Status("stopped", f"stopped{ago}")
         where = inert(f"process {holder.get('pid')} on {holder.get('host')}")
-        if age is not None and age > IDLE:
+        if age is not None and age > IDLE_SECONDS:
             return Status("idle", f"no batch for {duration(age)}, but {where} holds the checkpoint")
         return Status("running", f"running in {where}{ago}")
 
@@ -244,26 +245,28 @@ def _by_slot(state: Any, name: str) -> dict[int, Figure]:
 
 
 def _top(line: Mapping[str, Any]) -> tuple[TopKey, ...]:
-    found = []
+    keys = []
     for entry, own in zip_longest(_list(line, "top"), _list(line, "top_heavy")):
         if isinstance(entry, list) and len(entry) == 3:
             key, records, slot = entry
-            known = own if isinstance(own, bool) else None
-            found.append(TopKey(key_label(key), _number(records), _number(slot), known))
-    return tuple(found)
+            heavy = own if isinstance(own, bool) else None
+            keys.append(TopKey(key_label(key), _number(records), _number(slot), heavy))
+    return tuple(keys)
 
 
-def _list(found: Any, name: str) -> list[Any]:
-    value = found.get(name) if isinstance(found, dict) else None
+def _list(table: Any, name: str) -> list[Any]:
+    value = table.get(name) if isinstance(table, dict) else None
     return value if isinstance(value, list) else []
 
 
-def _figure(found: Any, *path: str) -> Figure:
+def _figure(value: Any, *path: str) -> Figure:
     for name in path:
-        found = found.get(name) if isinstance(found, dict) else None
-    return _number(found)
+        value = value.get(name) if isinstance(value, dict) else None
+    return _number(value)
 
 
 def _number(value: Any) -> Figure:
-    sound = isinstance(value, int | float) and not isinstance(value, bool) and -_MOST < value < _MOST
-    return value if sound else None
+    is_figure = (
+        isinstance(value, int | float) and not isinstance(value, bool) and -_LARGEST < value < _LARGEST
+    )
+    return value if is_figure else None

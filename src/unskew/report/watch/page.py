@@ -1,7 +1,7 @@
-"""The watch page as one HTML document: served, where it asks for news, or exported with everything in it.
+"""The watch page as one HTML document: served, and then it asks for news, or exported with everything in it.
 
-The markup is the same for every query. What the journal says stands in a JSON block, or comes as JSON, and the
-script only ever makes text nodes of it.
+The markup is the same for every query. What the journal says is in a JSON block, or comes as JSON, and the script
+only ever makes text nodes of it.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from functools import cache
 from typing import Any
 
 from unskew.report.page import digest, document, embedded_json, policy, resource
-from unskew.report.watch.journal import Batch, News, Slot, TopKey, Watched
+from unskew.report.watch.journal import Batch, JournalReader, News, Slot, TopKey
 
 TITLE = "unskew watch"
 
 
-def live_page(watched: Watched) -> str:
-    """The page without any batch: it asks the server that it came from."""
-    return _page(watched, None)
+def live_page(reader: JournalReader) -> str:
+    """The page without any batch, which asks the server that it came from."""
+    return _page(reader, None)
 
 
-def exported_page(watched: Watched) -> str:
-    """The page with all batches in it, which asks nobody."""
-    return _page(watched, watched.news())
+def exported_page(reader: JournalReader) -> str:
+    """The page with all batches in it, which makes no requests."""
+    return _page(reader, reader.news())
 
 
 @cache
@@ -33,8 +33,8 @@ def live_policy() -> str:
     return _policy("connect-src 'self'; img-src 'self'")
 
 
-def described(news: News) -> dict[str, Any]:
-    """News as the page's script takes them."""
+def news_to_dict(news: News) -> dict[str, Any]:
+    """News in the form that the page's script takes."""
     latest = None if news.latest is None else {"slots": news.latest.slots, "top": news.latest.top}
     return {
         "position": news.position,
@@ -44,13 +44,13 @@ def described(news: News) -> dict[str, Any]:
     }
 
 
-def _page(watched: Watched, news: News | None) -> str:
+def _page(reader: JournalReader, news: News | None) -> str:
     setup = {
-        "checkpoint": watched.checkpoint,
-        "max_slots": watched.max_slots,
+        "checkpoint": reader.checkpoint,
+        "max_slots": reader.max_slots,
         "columns": {"batch": Batch._fields, "slot": Slot._fields, "key": TopKey._fields},
         "exported": time.time(),
-        "news": None if news is None else described(news),
+        "news": None if news is None else news_to_dict(news),
     }
     data = f'<script type="application/json" id="setup">{embedded_json(setup)}</script>\n'
     rules = live_policy() if news is None else _policy("connect-src 'none'")

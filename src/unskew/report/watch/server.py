@@ -1,8 +1,8 @@
-"""The server behind the live page: loopback only, two things to get, nothing to change.
+"""The server behind the live page: loopback only, two addresses to read, nothing to change.
 
-What it guards: keys come from the data, so nobody but this machine may read them. It listens on 127.0.0.1, and
-answers only requests that call it by a loopback name: a page from elsewhere whose own name was pointed at 127.0.0.1
-(DNS rebinding) is refused. No answer is ever allowed to be framed, sniffed, cached or read by another origin.
+What it guards: keys come from the data, so only this machine may read them. It listens on 127.0.0.1, and answers only
+requests that name a loopback host: a page from elsewhere whose own name was pointed at 127.0.0.1 (DNS rebinding) is
+refused. No response may be framed, sniffed, cached or read by another origin.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from unskew.report.page import embedded_json
-from unskew.report.watch.journal import Watched
-from unskew.report.watch.page import described, live_page, live_policy
+from unskew.report.watch.journal import JournalReader
+from unskew.report.watch.page import live_page, live_policy, news_to_dict
 from unskew.streaming.storage.ledger import LedgerError
 
 LOOPBACK = "127.0.0.1"
 
-_GUARDS = {
+_SECURITY_HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Resource-Policy": "same-origin",
@@ -30,13 +30,13 @@ _GUARDS = {
 
 
 class WatchServer(ThreadingHTTPServer):
-    """Serves the page of one checkpoint until `shutdown`; port 0 takes any free one."""
+    """Serves the page of one checkpoint until `shutdown`; port 0 picks a free one."""
 
     daemon_threads = True
 
-    def __init__(self, watched: Watched, port: int = 0) -> None:
-        self.watched = watched
-        watched.news()  # so that the first page need not wait for a long journal
+    def __init__(self, reader: JournalReader, port: int = 0) -> None:
+        self.reader = reader
+        reader.news()  # the first page then need not wait for a long journal
         try:
             super().__init__((LOOPBACK, port), _Handler)
         except OSError as error:
@@ -49,7 +49,7 @@ class WatchServer(ThreadingHTTPServer):
         return f"http://{LOOPBACK}:{self.server_port}/"
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A page that was closed while it was being answered is no error."""
+        """Ignore a page that was closed while it was being answered."""
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(request, client_address)
 
@@ -61,27 +61,27 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = 30
 
     def do_GET(self) -> None:
-        asked = urlsplit(self.path)
+        url = urlsplit(self.path)
         if self.headers.get_all("Host", []) not in self.server.names:
-            self._answer(HTTPStatus.MISDIRECTED_REQUEST, "this server answers to its loopback address only\n")
-        elif asked.path == "/":
-            self._answer(HTTPStatus.OK, live_page(self.server.watched), "text/html")
-        elif asked.path == "/news":
-            self._news(parse_qs(asked.query).get("after", [""])[0])
-        elif asked.path == "/favicon.ico":
-            self._answer(HTTPStatus.NO_CONTENT)
+            self._send(HTTPStatus.MISDIRECTED_REQUEST, "this server answers to its loopback address only\n")
+        elif url.path == "/":
+            self._send(HTTPStatus.OK, live_page(self.server.reader), "text/html")
+        elif url.path == "/news":
+            self._send_news(parse_qs(url.query).get("after", [""])[0])
+        elif url.path == "/favicon.ico":
+            self._send(HTTPStatus.NO_CONTENT)
         else:
-            self._answer(HTTPStatus.NOT_FOUND, "there is / and /news\n")
+            self._send(HTTPStatus.NOT_FOUND, "not found: use / or /news\n")
 
-    def _news(self, position: str) -> None:
+    def _send_news(self, position: str) -> None:
         try:
-            news = self.server.watched.news(position)
+            news = self.server.reader.news(position)
         except (OSError, LedgerError) as error:
-            self._answer(HTTPStatus.SERVICE_UNAVAILABLE, f"the journal cannot be read: {error}\n")
+            self._send(HTTPStatus.SERVICE_UNAVAILABLE, f"the journal cannot be read: {error}\n")
         else:
-            self._answer(HTTPStatus.OK, embedded_json(described(news)), "application/json")
+            self._send(HTTPStatus.OK, embedded_json(news_to_dict(news)), "application/json")
 
-    def _answer(self, status: HTTPStatus, text: str = "", kind: str = "text/plain") -> None:
+    def _send(self, status: HTTPStatus, text: str = "", kind: str = "text/plain") -> None:
         body = text.encode("utf-8", "replace")
         self.send_response(status)
         if status != HTTPStatus.NO_CONTENT:
@@ -91,15 +91,15 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def end_headers(self) -> None:
-        """Every answer has the guards, those of the standard library, too."""
+        """Add the security headers to every response, including those of the standard library."""
         self.send_header("Content-Security-Policy", f"{live_policy()}; frame-ancestors 'none'")
-        for name, value in _GUARDS.items():
+        for name, value in _SECURITY_HEADERS.items():
             self.send_header(name, value)
         super().end_headers()
 
     def version_string(self) -> str:
-        """Nothing about Python's version."""
+        """Do not reveal the version of Python."""
         return "unskew"
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 as the base class has them
-        """Nothing: a page asks every second."""
+        """Log nothing: a page asks every second."""

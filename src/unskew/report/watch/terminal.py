@@ -1,4 +1,4 @@
-"""What the live page shows, in a terminal: drawn anew every second, or once where nobody looks."""
+"""The watch page in a terminal: redrawn every second, or printed once if the output is not a terminal."""
 
 from __future__ import annotations
 
@@ -15,37 +15,36 @@ from rich.text import Text
 
 from unskew.report.page import Card, Column, Row
 from unskew.report.terminal import table_of
-from unskew.report.watch.journal import Batch, Figure, News, Slot, TopKey, Watched
+from unskew.report.watch.journal import Batch, Figure, JournalReader, News, Slot, TopKey
 
-EVERY = 1.0
-"""Seconds between two looks."""
+REFRESH_SECONDS = 1.0
 
-_SLOTS, _KEYS, _DECISIONS = 16, 10, 8
-"""Rows of each table: a screen has few, and the page has them all."""
+_MOST_SLOTS, _MOST_KEYS, _MOST_DECISIONS = 16, 10, 8
+"""Rows of each table: a screen has room for few, and the page has them all."""
 
 _BAR = 24
 _BLOCKS, _PLAIN_BLOCKS = "▁▂▃▄▅▆▇█", "_.-~=+*#"
-_SYMBOLS = {"running": "green", "idle": "yellow", "stopped": "bold", "gone": "red", "waiting": "dim"}
+_STATUS_STYLES = {"running": "green", "idle": "yellow", "stopped": "bold", "gone": "red", "waiting": "dim"}
 
 
-def watch_in_terminal(watched: Watched, console: Console) -> None:
-    """Show the query until the user interrupts; one picture where the output is no terminal."""
+def watch_in_terminal(reader: JournalReader, console: Console) -> None:
+    """Show the query until the user interrupts it; print it once if the output is not a terminal."""
     if not console.is_terminal:
-        console.print(view(watched, watched.news(), console))
+        console.print(view(reader, reader.news(), console))
         return
     with Live(console=console, screen=True, auto_refresh=False) as live:
         while True:
-            live.update(view(watched, watched.news(), console), refresh=True)
-            time.sleep(EVERY)
+            live.update(view(reader, reader.news(), console), refresh=True)
+            time.sleep(REFRESH_SECONDS)
 
 
-def view(watched: Watched, news: News, console: Console) -> RenderableType:
-    """One picture of all that `news` holds."""
+def view(reader: JournalReader, news: News, console: Console) -> RenderableType:
+    """Everything that `news` holds, at one moment."""
     head = Text.assemble(
         ("unskew watch ", "bold"),
-        watched.checkpoint,
+        reader.checkpoint,
         "  ",
-        (news.status.text, _SYMBOLS[news.status.word]),
+        (news.status.text, _STATUS_STYLES[news.status.word]),
     )
     if news.latest is None:
         return head
@@ -54,7 +53,7 @@ def view(watched: Watched, news: News, console: Console) -> RenderableType:
     keys = _key_table(news.latest.top, news.batches[-1])
     return Group(
         head,
-        _cards(news.batches, watched.max_slots),
+        _cards(news.batches, reader.max_slots),
         _over_time(news.batches, console.width - 34, _BLOCKS if unicode else _PLAIN_BLOCKS),
         _side_by_side(slots, keys) if console.width >= 120 else Group(slots, keys),
         _decision_table(news.batches),
@@ -63,15 +62,17 @@ def view(watched: Watched, news: News, console: Console) -> RenderableType:
 
 def _cards(batches: Sequence[Batch], most: Figure) -> Table:
     last = batches[-1]
-    moved = next((b for b in reversed(batches) if b.moved_rows), None)
+    migration = next((b for b in reversed(batches) if b.moved_rows), None)
     cards = [
-        Card("batch", _shown(last.batch, "{:,}"), f"{_shown(last.records, '{:,}')} records"),
-        Card("imbalance", _shown(last.imbalance, "{:.3f}"), f"least {_shown(last.bound, '{:.3f}')}"),
-        Card("batch time", _shown(last.seconds, "{:.2f} s"), f"{_shown(last.late, '{:,}')} late"),
-        Card("slots", _shown(last.slots, "{}"), f"of at most {_shown(most, '{}')}"),
-        Card("state", f"{_shown(last.state_rows, '{:,}')} keys", _shown(last.state_bytes, "{:,} B")),
-        Card("table", f"version {_shown(last.version, '{}')}", f"{_shown(last.heavy, '{:,}')} heavy rows"),
-        Card("last migration", "none" if moved is None else f"batch {moved.batch:,}", _movement(moved)),
+        Card("batch", _text(last.batch, "{:,}"), f"{_text(last.records, '{:,}')} records"),
+        Card("imbalance", _text(last.imbalance, "{:.3f}"), f"least {_text(last.bound, '{:.3f}')}"),
+        Card("batch time", _text(last.seconds, "{:.2f} s"), f"{_text(last.late, '{:,}')} late"),
+        Card("slots", _text(last.slots, "{}"), f"of at most {_text(most, '{}')}"),
+        Card("state", f"{_text(last.state_rows, '{:,}')} keys", _text(last.state_bytes, "{:,} B")),
+        Card("table", f"version {_text(last.version, '{}')}", f"{_text(last.heavy, '{:,}')} heavy rows"),
+        Card(
+            "last migration", "none" if migration is None else f"batch {migration.batch:,}", _moved(migration)
+        ),
     ]
     grid = Table.grid(expand=True)
     grid.add_row(
@@ -89,10 +90,10 @@ def _cards(batches: Sequence[Batch], most: Figure) -> Table:
     return grid
 
 
-def _movement(batch: Batch | None) -> str:
+def _moved(batch: Batch | None) -> str:
     if batch is None:
         return "no state moved"
-    return f"{_shown(batch.moved_rows, '{:,}')} keys, {_shown(batch.moved_bytes, '{:,} B')}"
+    return f"{_text(batch.moved_rows, '{:,}')} keys, {_text(batch.moved_bytes, '{:,} B')}"
 
 
 def _over_time(batches: Sequence[Batch], width: int, blocks: str) -> Table:
@@ -102,25 +103,25 @@ def _over_time(batches: Sequence[Batch], width: int, blocks: str) -> Table:
         ("batch time", "cyan", [b.seconds for b in batches], "{:.2f} s"),
         ("slots", "green", [b.slots for b in batches], "{}"),
     ):
-        known = [value for value in values if value is not None] or [0.0]
-        span = f"{form.format(min(known))} – {form.format(max(known))}"
-        grid.add_row(Text(name, "dim"), Text(spark(values, width, blocks), style), Text(span, "dim"))
+        numbers = [value for value in values if value is not None] or [0.0]
+        span = f"{form.format(min(numbers))} – {form.format(max(numbers))}"
+        grid.add_row(Text(name, "dim"), Text(sparkline(values, width, blocks), style), Text(span, "dim"))
     moves = [1.0 if b.moved_rows else None for b in batches]
-    grid.add_row(Text("state moved", "dim"), Text(spark(moves, width, "^"), "magenta"), Text(""))
+    grid.add_row(Text("state moved", "dim"), Text(sparkline(moves, width, "^"), "magenta"), Text(""))
     return grid
 
 
-def spark(values: Sequence[Figure], width: int, blocks: str) -> str:
-    """The values as one line of at most `width` blocks, each for the highest of its values.
+def sparkline(values: Sequence[Figure], width: int, blocks: str) -> str:
+    """The values as one line of at most `width` blocks; each block stands for the highest of its values.
 
-    >>> spark([1, 2, None, 8], 10, "123"), spark(range(100), 4, "1234")
+    >>> sparkline([1, 2, None, 8], 10, "123"), sparkline(range(100), 4, "1234")
     ('11 3', '1234')
     """
     parts = max(1, min(width, len(values)))
     edges = [len(values) * i // parts for i in range(parts + 1)]
     highest = [max((v for v in values[a:b] if v is not None), default=None) for a, b in pairwise(edges)]
-    known = [value for value in highest if value is not None] or [0.0]
-    low, span = min(known), max(known) - min(known) or 1.0
+    numbers = [value for value in highest if value is not None] or [0.0]
+    low, span = min(numbers), max(numbers) - min(numbers) or 1.0
     return "".join(
         " " if value is None else blocks[min(int((value - low) / span * len(blocks)), len(blocks) - 1)]
         for value in highest
@@ -130,7 +131,7 @@ def spark(values: Sequence[Figure], width: int, blocks: str) -> str:
 def _slot_table(slots: Sequence[Slot], last: Batch, block: str) -> Table:
     loads = [slot.records or 0.0 for slot in slots]
     mean = sum(loads) / len(loads) if loads else 0.0
-    fullest = sorted(slots, key=lambda slot: -(slot.records or 0.0))[:_SLOTS]
+    fullest = sorted(slots, key=lambda slot: -(slot.records or 0.0))[:_MOST_SLOTS]
     most = max(loads, default=0.0) or 1.0
     rows: list[Row] = [
         {**slot._asdict(), "relative": (slot.records or 0.0) / mean if mean else None} for slot in fullest
@@ -143,9 +144,9 @@ def _slot_table(slots: Sequence[Slot], last: Batch, block: str) -> Table:
         Column("state_rows", "state, keys", "{:,}"),
         Column("state_bytes", "state, size", "{:,} B"),
     ]
-    caption = f"Least possible for the fullest: {_shown(last.bound, '{:.2f} × mean')}."
-    if len(slots) > _SLOTS:
-        caption += f" {len(slots) - _SLOTS} more slots have less."
+    caption = f"Least possible for the fullest: {_text(last.bound, '{:.2f} × mean')}."
+    if len(slots) > _MOST_SLOTS:
+        caption += f" {len(slots) - _MOST_SLOTS} more slots have less."
     return table_of("Slots, fullest first", columns, rows, bars=bars, caption=caption)
 
 
@@ -157,7 +158,7 @@ def _key_table(top: Sequence[TopKey], last: Batch) -> Table:
             "share": key.records / last.records if key.records and last.records else None,
             "placed": placed[key.heavy],
         }
-        for key in top[:_KEYS]
+        for key in top[:_MOST_KEYS]
     ]
     columns = [
         Column("key", "key"),
@@ -170,15 +171,15 @@ def _key_table(top: Sequence[TopKey], last: Batch) -> Table:
 
 
 def _decision_table(batches: Sequence[Batch]) -> Table:
-    shown = list(reversed(batches[-_DECISIONS:]))
+    latest = list(reversed(batches[-_MOST_DECISIONS:]))
     rows: list[Row] = [
         {
             "batch": batch.batch,
             "choice": "change" if batch.switch else "stay" if batch.reason else None,
             "reason": batch.reason or None,
-            "moved": _movement(batch) if batch.moved_rows else None,
+            "moved": _moved(batch) if batch.moved_rows else None,
         }
-        for batch in shown
+        for batch in latest
     ]
     columns = [
         Column("batch", "batch", "{:,}"),
@@ -186,7 +187,7 @@ def _decision_table(batches: Sequence[Batch]) -> Table:
         Column("reason", "because"),
         Column("moved", "state moved"),
     ]
-    styles = {str(batch.batch): "bold yellow" for batch in shown if batch.switch}
+    styles = {str(batch.batch): "bold yellow" for batch in latest if batch.switch}
     return table_of("Decisions", columns, rows, styles=styles)
 
 
@@ -196,5 +197,5 @@ def _side_by_side(left: Table, right: Table) -> Table:
     return grid
 
 
-def _shown(value: Figure, form: str) -> str:
+def _text(value: Figure, form: str) -> str:
     return "–" if value is None else form.format(value)

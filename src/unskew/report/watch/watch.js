@@ -1,8 +1,8 @@
-// Keeps the batches that the journal told of, asks for more every second, and draws them. Text that comes from the
+// Keeps the batches that the journal reported, asks for more every second, and draws them. Text that comes from the
 // journal is put into text nodes and nowhere else.
 (() => {
   "use strict";
-  const EVERY = 1000; // milliseconds between two questions
+  const EVERY = 1000; // milliseconds between two requests
   const PAGE = 20; // rows of a table that are in the document at once
   const setup = JSON.parse(document.getElementById("setup").textContent);
   const byId = (id) => document.getElementById(id);
@@ -10,18 +10,18 @@
   let latest = { slots: [], top: [] };
 
   // figures with their units
-  const known = (show) => (value) => value === null || value === undefined ? "–" : show(value);
-  const count = known((n) => n.toLocaleString("en", { maximumFractionDigits: 0 }));
-  const ratio = known((n) => n.toFixed(3));
-  const seconds = known((s) => s < 0.9995 ? `${(1000 * s).toFixed(0)} ms` : `${s.toFixed(2)} s`);
-  const share = known((s) => `${(100 * s).toFixed(1)} %`);
-  const bytes = known((n) => {
+  const orDash = (show) => (value) => value === null || value === undefined ? "–" : show(value);
+  const count = orDash((n) => n.toLocaleString("en", { maximumFractionDigits: 0 }));
+  const ratio = orDash((n) => n.toFixed(3));
+  const seconds = orDash((s) => s < 0.9995 ? `${(1000 * s).toFixed(0)} ms` : `${s.toFixed(2)} s`);
+  const share = orDash((s) => `${(100 * s).toFixed(1)} %`);
+  const bytes = orDash((n) => {
     const power = Math.min(Math.floor(Math.log10(Math.max(n, 1)) / 3), 4);
     return `${(n / 1000 ** power).toFixed(power ? 1 : 0)} ${["B", "kB", "MB", "GB", "TB"][power]}`;
   });
   const short = (n) => n.toLocaleString("en", { notation: "compact", maximumFractionDigits: 1 });
   const clock = new Intl.DateTimeFormat("sv-SE", { dateStyle: "short", timeStyle: "medium" });
-  const at = known((t) => clock.format(1000 * t));
+  const at = orDash((t) => clock.format(1000 * t));
 
   const element = (tag, look = "", text = "") => {
     const node = document.createElement(tag);
@@ -33,7 +33,7 @@
   // A table that has one page of its rows in the document. columns: [title, show(row), look of its cells]
   const table = (holder, columns, empty) => {
     const body = element("tbody"), pager = element("div", "pager"), head = element("tr");
-    const [newer, where, older] = [element("button", "", "Back"), element("span"), element("button", "", "Further")];
+    const [previous, where, next] = [element("button", "", "Previous"), element("span"), element("button", "", "Next")];
     let rows = [], from = 0;
     for (const [title, , look] of columns) head.append(element("th", look, title));
     const draw = () => {
@@ -49,29 +49,29 @@
       }));
       pager.hidden = rows.length <= PAGE;
       where.textContent = rows.length ? `${count(from + 1)}–${count(Math.min(from + PAGE, rows.length))} of ${count(rows.length)}` : "";
-      [newer.disabled, older.disabled] = [from === 0, from + PAGE >= rows.length];
+      [previous.disabled, next.disabled] = [from === 0, from + PAGE >= rows.length];
       nothing.hidden = rows.length > 0;
       wide.hidden = rows.length === 0;
     };
-    newer.addEventListener("click", () => { from -= PAGE; draw(); });
-    older.addEventListener("click", () => { from += PAGE; draw(); });
+    previous.addEventListener("click", () => { from -= PAGE; draw(); });
+    next.addEventListener("click", () => { from += PAGE; draw(); });
     const wide = element("div", "wide"), whole = element("table"), top = element("thead");
     const nothing = element("p", "empty", empty);
     top.append(head);
     whole.append(top, body);
     wide.append(whole);
-    pager.append(newer, where, older);
+    pager.append(previous, where, next);
     holder.append(nothing, wide, pager);
-    return (next) => { rows = next; draw(); };
+    return (newRows) => { rows = newRows; draw(); };
   };
 
-  // A table in a <details> is filled while it is open, only.
+  // A table in a <details> is filled only while it is open.
   const behind = (id, columns) => {
     const holder = byId(`${id}-table`);
     const fill = table(holder, columns, "No figures yet.");
     let rows = [];
     holder.addEventListener("toggle", () => holder.open && fill(rows));
-    return (next) => { rows = next; if (holder.open) fill(rows); };
+    return (newRows) => { rows = newRows; if (holder.open) fill(rows); };
   };
 
   const bar = (part) => {
@@ -150,7 +150,7 @@
     });
     charts.bars(byId("state"), {
       values: values("state_rows", "keys"), look: "tone-4", format: short, levels: [{ at: mean(slots, "state_rows"), look: "mean" }],
-      label: `Keys with state by slot, ${count(last.state_rows)} in all`,
+      label: `Keys with state by slot, ${count(last.state_rows)} in total`,
     });
     tables.loads(named);
     tables.state(named);
@@ -163,8 +163,8 @@
   }, [Infinity, -Infinity]);
 
   const drawTime = () => {
-    const wanted = Number(byId("range").value);
-    const rows = wanted ? batches.slice(-wanted) : batches;
+    const limit = Number(byId("range").value);
+    const rows = limit ? batches.slice(-limit) : batches;
     const backwards = rows.toReversed();
     const migration = (b) => moved(b) ? `, ${count(b.moved_rows)} keys moved` : "";
     const uneven = range(rows, ["imbalance", "bound"])[1];
@@ -211,15 +211,15 @@
     byId("status").textContent = text;
   };
 
-  const named = (columns, rows, more = {}) => rows.map((row) => columns.reduce((one, name, i) => { one[name] = row[i]; return one; }, { ...more }));
+  const named = (columns, rows, more = {}) => rows.map((row) => columns.reduce((record, name, i) => { record[name] = row[i]; return record; }, { ...more }));
 
   const take = (news) => {
     say(news.status.word, news.status.text);
-    if (news.status.word === "waiting" && batches.length) location.reload(); // the checkpoint was begun anew
+    if (news.status.word === "waiting" && batches.length) location.reload(); // the checkpoint was started over
     if (!news.batches.length) return;
     const fresh = named(setup.columns.batch, news.batches, { most: setup.max_slots });
-    const kept = batches.findLastIndex((b) => b.batch < fresh[0].batch) + 1;
-    batches = batches.slice(0, kept).concat(fresh);
+    const unchanged = batches.findLastIndex((b) => b.batch < fresh[0].batch) + 1;
+    batches = batches.slice(0, unchanged).concat(fresh);
     latest = {
       slots: named(setup.columns.slot, news.latest.slots),
       top: named(setup.columns.key, news.latest.top),
@@ -230,22 +230,22 @@
   const ask = async (position) => {
     let next = position;
     try {
-      const answer = await fetch(`news?after=${encodeURIComponent(position)}`);
-      if (answer.ok) {
-        const news = await answer.json();
+      const response = await fetch(`news?after=${encodeURIComponent(position)}`);
+      if (response.ok) {
+        const news = await response.json();
         take(news);
         next = news.position;
       } else {
-        say("lost", await answer.text());
+        say("lost", await response.text());
       }
     } catch {
-      say("lost", "unskew watch has ended: start it again on this port, or close this page");
+      say("lost", "unskew watch has stopped: start it again on this port, or close this page");
     }
     setTimeout(ask, EVERY, next);
   };
 
   byId("checkpoint").textContent = setup.checkpoint;
-  byId("footer").textContent = setup.news ? `Exported ${at(setup.exported)}.` : "Served to this machine only; asks for news every second.";
+  byId("footer").textContent = setup.news ? `Exported ${at(setup.exported)}.` : "Served to this machine only; updated every second.";
   byId("range").addEventListener("change", drawSoon);
   byId("switches").addEventListener("change", drawSoon);
   addEventListener("resize", drawSoon);
