@@ -237,6 +237,7 @@ def test_only_a_batch_job_can_be_measured(folder: Path) -> None:
     )
 
 
+@pytest.mark.usefixtures("own_spark")
 @pytest.mark.timeout(600)  # two Sparks start, one after the other
 def test_a_signal_stops_a_stream_and_it_goes_on(tmp_path: Path) -> None:
     (tmp_path / "rate.toml").write_text(RATE)

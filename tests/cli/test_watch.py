@@ -78,8 +78,8 @@ def test_the_page_is_served_until_it_is_interrupted(checkpoint: Path) -> None:
         assert process.stderr is not None
         found = re.search(r"http://127\.0\.0\.1:\d+/", process.stdout.readline())
         assert found is not None
-        with urllib.request.urlopen(found[0], timeout=20) as answer:
+        with urllib.request.urlopen(found[0], timeout=120) as answer:
             assert b"unskew watch" in answer.read()
         os.kill(process.pid, signal.SIGINT)
-        assert process.wait(20) == 0
+        assert process.wait(120) == 0
         assert process.stderr.read() == ""
