@@ -1,7 +1,7 @@
 """Shared test set-up: the cases that hypothesis draws, Spark, several hosts, a browser for live pages.
 
-The fixtures that a test requests decide its markers: `spark` and `own_spark` give the marker `spark`, `hosts` gives the
-marker `hosts`. So `pytest -m "not spark"` runs on a machine without Java, and no test is marked by hand.
+The fixtures that a test requests decide its markers: `spark` and `own_spark` give the marker `spark`, `several_hosts`
+gives the marker `hosts`. So `pytest -m "not spark"` runs on a machine without Java, and none is marked by hand.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-MARKED_BY_FIXTURE = {"spark": "spark", "own_spark": "spark", "hosts": "hosts"}
+MARKED_BY_FIXTURE = {"spark": "spark", "own_spark": "spark", "several_hosts": "hosts"}
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +75,7 @@ def own_spark() -> None:
 
 
 @pytest.fixture(scope="session")
-def hosts() -> None:
+def several_hosts() -> None:
     """For tests that set up several hosts on this machine, which takes root."""
     from benchmarks.network import why_not
 

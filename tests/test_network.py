@@ -31,7 +31,7 @@ with socket.create_server((sys.argv[1], {PORT})) as server:
 
 
 @pytest.fixture
-def network(hosts: None, tmp_path: Path) -> Iterator[Network]:
+def network(several_hosts: None, tmp_path: Path) -> Iterator[Network]:
     """Two hosts with links of 100 Mbit/s; a server runs on the first."""
     network = Network(f"n{os.getpid()}")
     network.create()

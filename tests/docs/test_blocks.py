@@ -1,4 +1,4 @@
-"""Every Python block of the README and of the docs runs, the blocks of a page one after the other."""
+"""Every Python block of the README and the docs runs; the blocks of a page share their names, in order."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_page_runs(
 
 
 def run(block: Block, page: Path, space: dict[str, Any], folder: Path) -> None:
-    """Run a block with /data in a folder of the test's own, and compute what it describes."""
+    """Run a block with /data moved into the test's folder, and compute what it describes."""
     text = block.text.replace("/data/", f"{folder}/data/")
     before = dict(space)
     for statement in ast.parse("\n" * (block.line - 1) + text, name(page)).body:

@@ -51,7 +51,7 @@ def answered(output: IO[str], folder: Path) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.usefixtures("own_spark", "hosts")
+@pytest.mark.usefixtures("own_spark", "several_hosts")
 def test_a_shuffle_crosses_the_links_and_survives_a_killed_worker(tmp_path: Path) -> None:
     with Cluster(workers=2, rate="100mbit", memory="512m", name=f"t{os.getpid()}") as cluster:
         network = cluster.network
