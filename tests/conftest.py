@@ -83,9 +83,32 @@ def several_hosts() -> None:
         pytest.skip(reason)
 
 
-def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark each test by the fixtures that it requests, directly or through other fixtures."""
     for item in items:
         for fixture in getattr(item, "fixturenames", ()):
             if marker := MARKED_BY_FIXTURE.get(fixture):
                 item.add_marker(marker)
+    if os.environ.get("UNSKEW_TEST_REMOTE"):
+        repeated = _repeated_kinds(items)
+        config.hook.pytest_deselected(items=repeated)
+        items[:] = [item for item in items if item not in repeated]
+
+
+def _repeated_kinds(items: Sequence[pytest.Item]) -> list[pytest.Item]:
+    """The cases that differ from an earlier one only in the kind of key.
+
+    Connect sends Spark the same expressions for every kind of key, and classic Spark has tried them all.
+    """
+    cases = set()
+    repeated = []
+    for item in items:
+        parameters = getattr(item, "callspec", None)
+        if parameters is None or "kind" not in parameters.params:
+            continue
+        others = sorted((name, repr(value)) for name, value in parameters.params.items() if name != "kind")
+        case = (item.nodeid.partition("[")[0], tuple(others))
+        if case in cases:
+            repeated.append(item)
+        cases.add(case)
+    return repeated

@@ -15,6 +15,8 @@ from tests.spark.frames import KEYS, Frames, physical_plan, rows_of
 from tests.spark.test_measure import by_hash, marked
 from unskew.spark.observe import Watched
 
+pytestmark = pytest.mark.connect
+
 
 @pytest.fixture(scope="module")
 def watches(frames: Frames) -> dict[str, Watched]:

@@ -16,6 +16,8 @@ from tests.spark.frames import Frames, assert_same, exchanges, rows_of
 from unskew.core.loads import migration
 from unskew.spark.options import SLOTS_PER_CORE, Options, default_slots
 
+pytestmark = pytest.mark.connect
+
 
 def test_the_default_is_some_slots_a_core_or_what_spark_would_take(frames: Frames) -> None:
     remote = bool(os.environ.get("UNSKEW_TEST_REMOTE"))
