@@ -229,7 +229,7 @@ def test_a_process_of_its_own_prints_json_and_is_quiet(folder: Path) -> None:
         capture_output=True,
         text=True,
         check=True,
-        timeout=240,
+        timeout=800,
     )
     assert json.loads(done.stdout)["records"] == 5000
     assert all(line.startswith("unskew: ") for line in done.stderr.splitlines()), done.stderr
@@ -244,7 +244,7 @@ def test_a_machine_without_java_is_told_so(folder: Path) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=800,
     )
     assert done.returncode == 2
     assert "there is no Java" in done.stderr

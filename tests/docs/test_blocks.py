@@ -13,12 +13,10 @@ from pyspark.sql import SparkSession
 from tests.docs.given import carry_out, names
 from tests.docs.pages import PAGES, Block, blocks, name
 
-pytestmark = pytest.mark.timeout(900)
-
 WITH_PYTHON = [page for page in PAGES if any(block.language == "python" for block in blocks(page))]
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def no_query_is_left(spark: SparkSession) -> Iterator[None]:
     """Stop the queries that a page leaves running."""
     yield
@@ -26,6 +24,7 @@ def no_query_is_left(spark: SparkSession) -> Iterator[None]:
         query.stop()
 
 
+@pytest.mark.usefixtures("no_query_is_left")
 @pytest.mark.parametrize("page", WITH_PYTHON, ids=name)
 def test_a_page_runs(
     page: Path, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
