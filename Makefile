@@ -1,4 +1,5 @@
-# Everything runs in .venv, which is built from requirements.lock. A fresh machine needs Python 3.11+ and make.
+# Everything runs in .venv, which is built from requirements.lock. A new machine needs Python 3.11+ and make; what
+# runs Spark also needs Java 17+, which scripts/java.sh finds or installs.
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
@@ -14,25 +15,42 @@ PYTHON ?=
 # An assignment in front of a command would hide a failure of java.sh; two statements do not.
 WITH_JAVA = JAVA_HOME="$$(scripts/java.sh)"; export JAVA_HOME;
 
+# With this, a test that starts Spark without being marked `spark` fails on every machine, not only on those without Java.
+WITHOUT_JAVA = JAVA_HOME=/nonexistent
+
+PYTEST = $(BIN)/python -m pytest
+
+# One worker per core; the tests of a file share a worker, and so its fixtures. Spark tests run in one process instead.
+UNIT_TESTS = $(PYTEST) -m "not spark and not hosts" --numprocesses auto --dist loadfile
+
+# Each phase is a target of its own; the script prints what each took.
+PHASES = MAKE="$(MAKE)" scripts/phases.sh $@
+
+# The versions that pyproject.toml declares.
+PYTHONS := 3.11 3.12 3.13
+
 # The variable silences a notice on every build: Material for MkDocs is maintained until May 2027.
 DOCS = NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 .PHONY: help
 help: ## Print this list
-	@awk 'BEGIN { FS = ":.*## " } /^[a-zA-Z_-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk 'BEGIN { FS = ":.*## " } /^[a-zA-Z_-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
 demo: $(STAMP) ## Run a skewed job and a live stream on local Spark, plain and unskewed; writes an HTML page
 	$(WITH_JAVA) $(BIN)/unskew demo --out out/demo.html
 
-.PHONY: test
-test: lint ## Run the linters, then all tests (core must be covered to 95 %), and those of Spark on Connect
-	$(WITH_JAVA) $(BIN)/python -m pytest --cov=src/unskew/core --cov-fail-under=95
-	$(WITH_JAVA) UNSKEW_TEST_REMOTE=1 $(BIN)/python -m pytest tests/spark
+.PHONY: check
+check: $(STAMP) ## Run the static checks and every test that needs no Spark (2 minutes, no Java)
+	@$(PHASES) lint test-unit
 
-.PHONY: test-faults
-test-faults: $(STAMP) ## Kill, starve and damage live queries; non-zero exit if an answer is wrong (long)
-	$(WITH_JAVA) $(BIN)/python -m tests.faults.faults
+.PHONY: test
+test: $(STAMP) ## Run `check` with coverage, then all Spark tests, and on Spark Connect those that may differ
+	@$(PHASES) lint test-coverage test-spark test-connect
+
+.PHONY: test-all
+test-all: $(STAMP) ## Run `test`, then several hosts, the notebook, papers, faults and all Python versions (hours)
+	@$(PHASES) test test-hosts test-notebook test-papers test-faults test-versions
 
 .PHONY: lint
 lint: $(STAMP) ## Check style, format, types, the direction of imports and the docs site
@@ -41,6 +59,54 @@ lint: $(STAMP) ## Check style, format, types, the direction of imports and the d
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 	$(DOCS) --quiet
+
+.PHONY: test-unit
+test-unit: $(STAMP) ## Run the tests that need no Spark
+	$(WITHOUT_JAVA) $(UNIT_TESTS)
+
+.PHONY: test-coverage
+test-coverage: $(STAMP) ## Run the tests that need no Spark; they must cover 95 % of the core
+	$(WITHOUT_JAVA) $(UNIT_TESTS) --cov=src/unskew/core --cov-fail-under=95
+
+.PHONY: test-spark
+test-spark: $(STAMP) ## Run the tests that need Spark
+	$(WITH_JAVA) $(PYTEST) -m "spark and not hosts and not notebook"
+
+.PHONY: test-connect
+test-connect: $(STAMP) ## Run the tests that may differ on Spark Connect there
+	$(WITH_JAVA) UNSKEW_TEST_REMOTE=1 $(PYTEST) tests -m connect
+
+.PHONY: test-hosts
+test-hosts: $(STAMP) ## Run the tests that set up several hosts on this machine (root)
+	$(WITH_JAVA) $(PYTEST) tests -m hosts
+
+.PHONY: test-notebook
+test-notebook: $(STAMP) ## Run the notebook of the examples
+	$(WITH_JAVA) $(PYTEST) tests -m notebook
+
+.PHONY: test-papers
+test-papers: $(STAMP) ## Compute every figure of the papers with small parameters; writes to build/papers
+	$(WITH_JAVA) $(BIN)/python -m research run --quick --again --out build/papers
+	$(BIN)/python -m research report --out build/papers
+
+.PHONY: test-faults
+test-faults: $(STAMP) ## Kill, starve and damage live queries; non-zero exit if an answer is wrong (long)
+	$(WITH_JAVA) $(BIN)/python -m tests.faults.faults
+
+.PHONY: test-versions
+test-versions: ## Run `test` on every declared Python that is installed, each in its own environment (long)
+	for version in $(PYTHONS); do \
+		if command -v "python$$version" >/dev/null; then \
+			$(MAKE) --no-print-directory VENV="build/python$$version" PYTHON="python$$version" test; \
+		else \
+			echo "python$$version is not installed: skipped"; \
+		fi; \
+	done
+
+.PHONY: dist
+dist: $(STAMP) ## Build the wheel and the source distribution into dist
+	rm -rf dist
+	$(BIN)/python -m hatchling build
 
 .PHONY: docs
 docs: $(STAMP) ## Build the docs site into build/site; a warning is an error
@@ -71,11 +137,11 @@ bench-stream: $(STAMP) ## Measure the live operator against Spark's own stateful
 	$(WITH_JAVA) $(BIN)/python -m benchmarks.stream
 
 .PHONY: bench-locality
-bench-locality: $(STAMP) ## Measure operators in a row on several hosts (root; long)
+bench-locality: $(STAMP) ## Measure chained operators on several hosts (root; long)
 	$(WITH_JAVA) $(BIN)/python -m benchmarks.locality
 
 .PHONY: bench-papers
-bench-papers: $(STAMP) ## Reproduce the figures of the papers, or go on where that stopped; writes a page (hours)
+bench-papers: $(STAMP) ## Reproduce the figures of the papers, or resume; writes a page (hours)
 	$(WITH_JAVA) $(BIN)/python -m research run --out benchmarks/results/papers
 	$(BIN)/python -m research report --out benchmarks/results/papers --docs docs/reproduction.md
 	$(BIN)/python -m research.beyond.pages
@@ -84,15 +150,15 @@ bench-papers: $(STAMP) ## Reproduce the figures of the papers, or go on where th
 venv: $(STAMP) ## Create or refresh .venv
 
 .PHONY: lock
-lock: $(STAMP) ## Resolve requirements.lock anew from pyproject.toml
-	$(BIN)/uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --upgrade \
+lock: $(STAMP) ## Update requirements.lock after a change of pyproject.toml; UPGRADE=--upgrade takes the newest of all
+	$(BIN)/uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 $(UPGRADE) \
 		--no-header --no-annotate --no-emit-index-url --no-emit-find-links --quiet --output-file requirements.lock
 
 .PHONY: clean
 clean: ## Remove .venv, caches and build output
 	rm -rf $(VENV) build dist out .coverage .coverage.* .hypothesis .import_linter_cache .mypy_cache .pytest_cache \
 		.ruff_cache artifacts derby.log metastore_db spark-warehouse
-	find src tests benchmarks examples scripts -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+	find src tests research benchmarks examples scripts -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 # Without isolation the build uses the locked hatchling, so nothing unpinned is downloaded.
 $(STAMP): requirements.lock

@@ -1,12 +1,13 @@
-"""Shared test set-up: hypothesis draws the same cases unless told otherwise; Spark; a browser for live pages.
+"""Shared test set-up: the cases that hypothesis draws, Spark, several hosts, a browser for live pages.
 
-A test needs Spark if it asks for one of the fixtures `spark` and `own_spark`: that gives it the marker `spark`, so
-`pytest -m "not spark"` runs on a machine without Java.
+The fixtures that a test requests decide its markers: `spark` and `own_spark` give the marker `spark`, `several_hosts`
+gives the marker `hosts`. So `pytest -m "not spark"` runs on a machine without Java, and none is marked by hand.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -22,9 +23,15 @@ if TYPE_CHECKING:
 settings.register_profile(
     "ci", derandomize=True, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow]
 )
-# For looking for new counterexamples: HYPOTHESIS_PROFILE=explore make test
+# To search for new counterexamples: HYPOTHESIS_PROFILE=explore make test
 settings.register_profile("explore", deadline=None, max_examples=2000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+# A shell starts a background job with SIGINT ignored. Child processes inherit that, and some tests interrupt theirs.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+MARKED_BY_FIXTURE = {"spark": "spark", "own_spark": "spark", "several_hosts": "hosts"}
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +45,7 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 @pytest.fixture
 def browser(chromium: Browser) -> Iterator[Browser]:
-    """The page in a plain window; whatever its console complains of fails the test."""
+    """The page in a plain window; any problem that its console reports fails the test."""
     chromium.look()
     chromium.problems.clear()
     yield chromium
@@ -50,6 +57,9 @@ def browser(chromium: Browser) -> Iterator[Browser]:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """The one session of this test process."""
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        pytest.fail("each worker would start a Spark of its own: run the Spark tests without -n")
+
     from tests.spark.session import make_session
 
     session = make_session()
@@ -64,8 +74,41 @@ def own_spark() -> None:
         pytest.skip("starts a Spark of its own")
 
 
-def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
-    """Mark the tests that need Spark by the fixtures they ask for."""
+@pytest.fixture(scope="session")
+def several_hosts() -> None:
+    """For tests that set up several hosts on this machine, which takes root."""
+    from benchmarks.network import why_not
+
+    if reason := why_not():
+        pytest.skip(reason)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark each test by the fixtures that it requests, directly or through other fixtures."""
     for item in items:
-        if {"spark", "own_spark"} & set(getattr(item, "fixturenames", ())):
-            item.add_marker("spark")
+        for fixture in getattr(item, "fixturenames", ()):
+            if marker := MARKED_BY_FIXTURE.get(fixture):
+                item.add_marker(marker)
+    if os.environ.get("UNSKEW_TEST_REMOTE"):
+        repeated = _repeated_kinds(items)
+        config.hook.pytest_deselected(items=repeated)
+        items[:] = [item for item in items if item not in repeated]
+
+
+def _repeated_kinds(items: Sequence[pytest.Item]) -> list[pytest.Item]:
+    """The cases that differ from an earlier one only in the kind of key.
+
+    Connect sends Spark the same expressions for every kind of key, and classic Spark has tried them all.
+    """
+    cases = set()
+    repeated = []
+    for item in items:
+        parameters = getattr(item, "callspec", None)
+        if parameters is None or "kind" not in parameters.params:
+            continue
+        others = sorted((name, repr(value)) for name, value in parameters.params.items() if name != "kind")
+        case = (item.nodeid.partition("[")[0], tuple(others))
+        if case in cases:
+            repeated.append(item)
+        cases.add(case)
+    return repeated

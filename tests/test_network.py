@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.network import Network, bits_per_second, networks, why_not
+from benchmarks.network import Network, bits_per_second, networks
 
 SIZE, PORT = 12_500_000, 9000
 TURNS = ((SIZE, 1), (1, SIZE))
-"""Bytes given and taken: first many to the host, then many from it."""
+"""Bytes sent and received: first many to the host, then many from it."""
 
 SERVER = f"""
 import contextlib, os, socket, sys
@@ -23,29 +23,27 @@ gone = contextlib.suppress(OSError)
 with socket.create_server((sys.argv[1], {PORT})) as server:
     while True:
         with server.accept()[0] as peer, gone, peer.makefile("rwb") as pipe:
-            for taken, given in {TURNS}:
-                pipe.read(taken)
-                pipe.write(os.urandom(given))
+            for received, sent in {TURNS}:
+                pipe.read(received)
+                pipe.write(os.urandom(sent))
                 pipe.flush()
 """
 
 
 @pytest.fixture
-def network(tmp_path: Path) -> Iterator[Network]:
+def network(several_hosts: None, tmp_path: Path) -> Iterator[Network]:
     """Two hosts with links of 100 Mbit/s; a server runs on the first."""
-    if reason := why_not():
-        pytest.skip(reason)
-    made = Network(f"n{os.getpid()}")
-    made.create()
+    network = Network(f"n{os.getpid()}")
+    network.create()
     try:
         for host in (1, 2):
-            made.add(host)
-            made.limit(host, "100mbit")
+            network.add(host)
+            network.limit(host, "100mbit")
         with (tmp_path / "log").open("wb") as log:
-            made.start(1, (sys.executable, "-c", SERVER, made.address(1)), dict(os.environ), log)
-        yield made
+            network.start(1, (sys.executable, "-c", SERVER, network.address(1)), dict(os.environ), log)
+        yield network
     finally:
-        made.remove()
+        network.remove()
 
 
 def connect(network: Network, patience: float = 10.0) -> socket.socket:
@@ -60,17 +58,17 @@ def connect(network: Network, patience: float = 10.0) -> socket.socket:
 
 
 def speeds(network: Network) -> list[float]:
-    """Megabits a second to the host and from it."""
-    found = []
+    """Megabits per second to the host and from it."""
+    rates = []
     with connect(network) as peer, peer.makefile("rwb") as pipe:
-        for given, taken in TURNS:
-            load = os.urandom(given)
+        for sent, received in TURNS:
+            load = os.urandom(sent)
             started = time.perf_counter()
             pipe.write(load)
             pipe.flush()
-            pipe.read(taken)
-            found.append(SIZE * 8e-6 / (time.perf_counter() - started))
-    return found
+            pipe.read(received)
+            rates.append(SIZE * 8e-6 / (time.perf_counter() - started))
+    return rates
 
 
 def test_a_link_keeps_to_its_rate_both_ways(network: Network) -> None:

@@ -1,10 +1,15 @@
-"""The wheel holds the package and nothing else, and its version is that of the package."""
+"""The wheel holds the package and nothing else, and its version is that of the package.
+
+The source distribution holds what the wheel is built from. Neither holds the tests or the research.
+"""
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
+import tarfile
 import tomllib
 import zipfile
 from pathlib import Path, PurePosixPath
@@ -18,31 +23,70 @@ ROOT = Path(__file__).parents[1]
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
-    """Built with the hatchling that is installed: nothing is downloaded."""
-    folder = tmp_path_factory.mktemp("wheel")
+def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder with the wheel and the sdist, built with the installed hatchling: nothing is downloaded."""
+    folder = tmp_path_factory.mktemp("dist")
     subprocess.run(
-        [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder)],
+        [sys.executable, "-m", "hatchling", "build", "--directory", str(folder)],
         cwd=ROOT,
         check=True,
         capture_output=True,
     )
-    (built,) = folder.glob("*.whl")
-    return zipfile.ZipFile(built)
+    return folder
 
 
-def test_the_wheel_holds_every_module_and_no_tests_or_data(wheel: zipfile.ZipFile) -> None:
-    names = [PurePosixPath(name) for name in wheel.namelist()]
-    packaged = {name for name in names if not name.parts[0].endswith(".dist-info")}
+@pytest.fixture(scope="module")
+def wheel(dist: Path) -> zipfile.ZipFile:
+    (file,) = dist.glob("*.whl")
+    return zipfile.ZipFile(file)
+
+
+def source_files() -> set[PurePosixPath]:
+    """The files of the package, relative to src."""
     source = ROOT / "src"
-    files = {
-        PurePosixPath(file.relative_to(source).as_posix()) for file in source.rglob("*") if file.is_file()
-    }
-    assert packaged == {file for file in files if "__pycache__" not in file.parts}
+    files = (PurePosixPath(file.relative_to(source)) for file in source.rglob("*") if file.is_file())
+    return {file for file in files if "__pycache__" not in file.parts}
+
+
+def test_the_wheel_holds_the_package_and_nothing_else(wheel: zipfile.ZipFile) -> None:
+    names = {PurePosixPath(name) for name in wheel.namelist()}
+    packaged = {name for name in names if not name.parts[0].endswith(".dist-info")}
+    assert packaged == source_files()
+    assert {name.parts[0] for name in packaged} == {"unskew"}
     assert {name.suffix for name in packaged} == {".py", ".css", ".html", ".js", ".typed"}
     assert not any(
-        re.match(r"tests?\b|test_|conftest|benchmarks\b", part) for name in packaged for part in name.parts
+        re.match(r"tests?\b|test_|conftest|benchmarks\b|research\b", part)
+        for name in packaged
+        for part in name.parts
     )
+
+
+def test_the_sdist_holds_what_the_wheel_is_built_from(dist: Path) -> None:
+    (file,) = dist.glob("*.tar.gz")
+    with tarfile.open(file) as sdist:
+        names = {PurePosixPath(*PurePosixPath(name).parts[1:]) for name in sdist.getnames()}
+    top = {".gitignore", "CHANGELOG.md", "LICENSE", "PKG-INFO", "README.md", "pyproject.toml"}
+    assert names == {PurePosixPath("src") / file for file in source_files()} | set(map(PurePosixPath, top))
+
+
+def test_the_wheel_runs_from_an_environment_of_its_own(dist: Path, tmp_path: Path) -> None:
+    """Unpacked by pip; its dependencies are those of this environment, so that nothing is downloaded."""
+    (file,) = dist.glob("*.whl")
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target"]
+    subprocess.run([*pip, str(tmp_path / "site"), str(file)], check=True, capture_output=True)
+    settings = {**os.environ, "PYTHONPATH": str(tmp_path / "site")}
+
+    def printed(*command: str) -> str:
+        done = subprocess.run(
+            command, cwd=tmp_path, env=settings, check=False, capture_output=True, text=True
+        )
+        assert "Traceback" not in done.stderr, done.stderr
+        return done.stdout
+
+    place = printed(sys.executable, "-c", "import unskew; print(unskew.__file__)")
+    assert Path(place.strip()).is_relative_to(tmp_path)
+    assert unskew.__version__ in printed(str(tmp_path / "site" / "bin" / "unskew"), "--version")
+    assert "unskew" in printed(sys.executable, "-m", "unskew", "doctor", "--no-spark")
 
 
 def test_the_version_has_one_place(wheel: zipfile.ZipFile) -> None:

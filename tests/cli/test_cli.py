@@ -229,7 +229,7 @@ def test_a_separate_process_prints_json_and_nothing_else(folder: Path) -> None:
         capture_output=True,
         text=True,
         check=True,
-        timeout=240,
+        timeout=800,
     )
     assert json.loads(process.stdout)["records"] == 5000
     assert all(line.startswith("unskew: ") for line in process.stderr.splitlines()), process.stderr
@@ -244,7 +244,7 @@ def test_a_missing_java_is_reported(folder: Path) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=800,
     )
     assert process.returncode == 2
     assert "there is no Java" in process.stderr

@@ -44,7 +44,7 @@ def doctor(
         capture_output=True,
         text=True,
         check=False,
-        timeout=280,
+        timeout=800,
     )
     assert "Traceback" not in process.stderr, process.stderr
     return process.returncode, process.stdout

@@ -241,6 +241,7 @@ def test_only_a_batch_job_can_be_measured(folder: Path) -> None:
 
 
 @pytest.mark.timeout(600)  # two Sparks start, one after the other
+@pytest.mark.usefixtures("own_spark")
 def test_a_signal_stops_a_stream_and_the_next_run_resumes_it(tmp_path: Path) -> None:
     (tmp_path / "rate.toml").write_text(RATE)
     command = [sys.executable, "-m", "unskew", "run", str(tmp_path / "rate.toml"), "--master", "local[1]"]
@@ -250,7 +251,7 @@ def test_a_signal_stops_a_stream_and_the_next_run_resumes_it(tmp_path: Path) -> 
             try:
                 _wait_for_batch(process, tmp_path, batches + 1)  # then the batch before is in the journal
                 process.send_signal(number)
-                _, stderr = process.communicate(timeout=120)
+                _, stderr = process.communicate(timeout=400)
             finally:
                 process.kill()
         assert process.returncode == 128 + number, stderr
@@ -261,7 +262,7 @@ def test_a_signal_stops_a_stream_and_the_next_run_resumes_it(tmp_path: Path) -> 
 
 
 def _wait_for_batch(process: subprocess.Popen[str], folder: Path, batch: int) -> None:
-    deadline = time.monotonic() + 250
+    deadline = time.monotonic() + 400
     while not (folder / "out" / f"batch={batch}" / "_SUCCESS").exists():
         assert process.poll() is None, "it ended before the signal"
         assert time.monotonic() < deadline, "there was no batch"

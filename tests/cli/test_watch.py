@@ -78,8 +78,8 @@ def test_the_page_is_served_until_it_is_interrupted(checkpoint: Path) -> None:
         assert process.stderr is not None
         address = re.search(r"http://127\.0\.0\.1:\d+/", process.stdout.readline())
         assert address is not None
-        with urllib.request.urlopen(address[0], timeout=20) as response:
+        with urllib.request.urlopen(address[0], timeout=120) as response:
             assert b"unskew watch" in response.read()
         os.kill(process.pid, signal.SIGINT)
-        assert process.wait(20) == 0
+        assert process.wait(120) == 0
         assert process.stderr.read() == ""

@@ -20,7 +20,7 @@ _SPAN = re.compile(r"`([^`\n]+)`")
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block: where it begins, its language, and why it is not run, if it is not."""
+    """A fenced block: where it starts, its language, and the reason if it is not run."""
 
     line: int
     language: str
@@ -37,8 +37,8 @@ def blocks(page: Path) -> list[Block]:
     """The fenced blocks of a page, in order."""
     text = page.read_text("utf-8")
     return [
-        Block(text.count("\n", 0, found.start("text")) + 1, found["language"], found["text"], found["reason"])
-        for found in _BLOCK.finditer(text)
+        Block(text.count("\n", 0, match.start("text")) + 1, match["language"], match["text"], match["reason"])
+        for match in _BLOCK.finditer(text)
     ]
 
 

@@ -1,4 +1,4 @@
-"""Every Python block of the README and of the docs runs, the blocks of a page one after the other."""
+"""Every Python block of the README and the docs runs; the blocks of a page share their names, in order."""
 
 from __future__ import annotations
 
@@ -13,12 +13,10 @@ from pyspark.sql import SparkSession
 from tests.docs.given import carry_out, names
 from tests.docs.pages import PAGES, Block, blocks, name
 
-pytestmark = pytest.mark.timeout(900)
-
 WITH_PYTHON = [page for page in PAGES if any(block.language == "python" for block in blocks(page))]
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def no_query_is_left(spark: SparkSession) -> Iterator[None]:
     """Stop the queries that a page leaves running."""
     yield
@@ -26,6 +24,7 @@ def no_query_is_left(spark: SparkSession) -> Iterator[None]:
         query.stop()
 
 
+@pytest.mark.usefixtures("no_query_is_left")
 @pytest.mark.parametrize("page", WITH_PYTHON, ids=name)
 def test_a_page_runs(
     page: Path, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -38,7 +37,7 @@ def test_a_page_runs(
 
 
 def run(block: Block, page: Path, space: dict[str, Any], folder: Path) -> None:
-    """Run a block with /data in a folder of the test's own, and compute what it describes."""
+    """Run a block with /data moved into the test's folder, and compute what it describes."""
     text = block.text.replace("/data/", f"{folder}/data/")
     before = dict(space)
     for statement in ast.parse("\n" * (block.line - 1) + text, name(page)).body:

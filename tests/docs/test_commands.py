@@ -14,7 +14,7 @@ from unskew.cli import app
 ALL = [(page, words) for page in PAGES for words in commands(page)]
 
 
-def of(program: str) -> list[object]:
+def commands_of(program: str) -> list[object]:
     """The commands of one program, each with the page it is on."""
     return [
         pytest.param(words, id=f"{name(page)}: {' '.join(words)}")
@@ -23,27 +23,27 @@ def of(program: str) -> list[object]:
     ]
 
 
-@pytest.mark.parametrize("words", of("unskew"))
+@pytest.mark.parametrize("words", commands_of("unskew"))
 def test_the_command_line_takes_it(words: list[str]) -> None:
     group = get_command(app)
     with group.make_context("unskew", [], resilient_parsing=True) as context:
         _, command, arguments = group.resolve_command(context, words[1:])
-        # a command that is only named is given nothing
+        # a page may only name a command, without the arguments it needs
         command.make_context(command.name, arguments, resilient_parsing=not arguments)
 
 
-@pytest.mark.parametrize("words", of("make"))
+@pytest.mark.parametrize("words", commands_of("make"))
 def test_the_makefile_has_the_target(words: list[str]) -> None:
     targets = set(re.findall(r"^([\w-]+):.*##", (ROOT / "Makefile").read_text("utf-8"), re.M))
     assert set(words[1:]) <= targets
 
 
-@pytest.mark.parametrize("words", of("pip"))
+@pytest.mark.parametrize("words", commands_of("pip"))
 def test_the_extras_exist(words: list[str]) -> None:
-    known = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
-    asked = [extra for word in words for part in re.findall(r"\[(.+)\]", word) for extra in part.split(",")]
-    assert asked
-    assert set(asked) <= set(known)
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    named = [extra for word in words for part in re.findall(r"\[(.+)\]", word) for extra in part.split(",")]
+    assert named
+    assert set(named) <= set(extras)
 
 
 def test_there_are_commands_to_check() -> None:

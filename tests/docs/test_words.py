@@ -1,4 +1,4 @@
-"""What the docs quote from the code is in the code."""
+"""The docs quote only what is in the code."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ DOCS = ROOT / "docs"
 
 
 def messages() -> list[str]:
-    """Every message that is raised, with … where a value stands in it."""
-    found = []
+    """Every message that is raised, with … in place of each value."""
+    templates = []
     for file in (ROOT / "src").rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text("utf-8"))):
             if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
-                found += [_template(argument) for argument in node.exc.args]
-    return found
+                templates += [_template(argument) for argument in node.exc.args]
+    return templates
 
 
 def _template(node: ast.expr) -> str:
@@ -31,9 +31,9 @@ def test_every_error_that_is_explained_is_raised() -> None:
     explained = re.findall(r"^\| `([^`]+)` \|", (DOCS / "errors.md").read_text("utf-8"), re.M)
     assert len(explained) > 30
     raised = messages()
-    assert [error for error in explained if not any(error.strip("…") in one for one in raised)] == []
+    assert [error for error in explained if not any(error.strip("…") in message for message in raised)] == []
 
 
 def test_every_public_name_is_in_the_reference() -> None:
-    shown = re.findall(r"^::: unskew\.(\w+)$", (DOCS / "reference.md").read_text("utf-8"), re.M)
-    assert sorted(shown) == sorted(unskew.__all__)
+    documented = re.findall(r"^::: unskew\.(\w+)$", (DOCS / "reference.md").read_text("utf-8"), re.M)
+    assert sorted(documented) == sorted(unskew.__all__)

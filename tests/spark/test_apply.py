@@ -85,6 +85,7 @@ def describe_arrow() -> Callable[..., Any]:
     return description
 
 
+@pytest.mark.connect
 @pytest.mark.parametrize("columns", [FLAT, NESTED], ids=["flat", "nested"])
 @pytest.mark.parametrize("batch", ["5", "10000"])
 def test_a_function_sees_the_same(spark: SparkSession, columns: str, batch: str) -> None:
@@ -95,6 +96,7 @@ def test_a_function_sees_the_same(spark: SparkSession, columns: str, batch: str)
         assert_same(ours.applyInArrow(describe_arrow(), schema), plain.applyInArrow(describe_arrow(), schema))
 
 
+@pytest.mark.connect
 def test_a_function_sees_nullable_integers_where_they_are_asked_for(spark: SparkSession) -> None:
     with setting(spark, execution_pythonUDF_pandas_preferIntExtensionDtype="true"):
         ours, plain = by_key(spark.range(0, 126, 1, 2).selectExpr(*split(FLAT)))
@@ -110,6 +112,7 @@ def test_a_function_gets_the_same_key(spark: SparkSession, key: str | list[str])
         assert_same(ours.applyInPandas(describe(), schema), plain.applyInPandas(describe(), schema))
 
 
+@pytest.mark.connect
 @pytest.mark.parametrize("kind", KEYS)
 def test_groups_of_every_kind_of_key(frames: Frames, kind: str) -> None:
     def members(rows: pa.Table) -> pa.Table:
@@ -243,6 +246,7 @@ def test_rows_without_columns_are_an_error() -> None:
         list(in_arrow(lambda rows: rows.select([]), 1, [0], PAIR, SETTINGS)(iter([batch])))
 
 
+@pytest.mark.connect
 @pytest.mark.parametrize("method", ["applyInPandas", "applyInArrow"])
 def test_one_shuffle_and_one_stream_per_partition(frames: Frames, method: str) -> None:
     grouped = unskew.groupBy(frames.left.select("v", "string"), "string", plan=frames.plans["string"])

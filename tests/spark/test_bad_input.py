@@ -15,6 +15,8 @@ from pyspark.sql import functions as F
 import unskew
 from tests.spark.frames import Frames, assert_same, setting
 
+pytestmark = pytest.mark.connect
+
 Call = Callable[..., Any]
 
 

@@ -18,6 +18,8 @@ from tests.spark.frames import FEW_KEYS, KEYS, Frames, assert_same, exchanges, s
 from unskew.core.chains.pairs import PairHistogram
 from unskew.core.chains.tables import local_shares
 
+pytestmark = pytest.mark.connect
+
 RANKED = "region string, tag string, v long, rank long"
 SUMMED = "tag string, n long, total long"
 OURS = "shufflepartitionidpassthrough"

@@ -15,10 +15,8 @@ from typing import IO, Any
 import pytest
 
 from benchmarks.cluster import Cluster
-from benchmarks.network import networks, why_not
+from benchmarks.network import networks
 from tests.spark.shuffle_job import ROWS, WIDTH
-
-pytestmark = pytest.mark.usefixtures("own_spark")
 
 
 @contextmanager
@@ -53,9 +51,8 @@ def reported(output: IO[str], folder: Path) -> dict[str, Any]:
     return figures
 
 
+@pytest.mark.usefixtures("own_spark", "several_hosts")
 def test_a_shuffle_crosses_the_links_and_survives_a_killed_worker(tmp_path: Path) -> None:
-    if reason := why_not():
-        pytest.skip(reason)
     with Cluster(workers=2, rate="100mbit", memory="512m", name=f"t{os.getpid()}") as cluster:
         network = cluster.network
         first, second = network.address(1), network.address(2)

@@ -11,6 +11,8 @@ from pyspark.sql import functions as F
 import unskew
 from tests.spark.frames import KEYS, Frames
 
+pytestmark = pytest.mark.connect
+
 
 def test_a_skewed_key_is_reported_with_its_cost_and_the_remedy(spark: SparkSession) -> None:
     df = spark.range(0, 2000, 1, 2).select(

@@ -28,7 +28,7 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(root), os.environ.get("PYTHONPATH", "")])},
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=800,
         check=False,
     )
     assert job.returncode == 0, job.stderr[-3000:]

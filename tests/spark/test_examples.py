@@ -38,6 +38,7 @@ def test_every_example_is_run_and_listed() -> None:
     assert listed == set(NAMES)
 
 
+@pytest.mark.notebook
 def test_the_story_runs_from_its_first_cell_to_its_last(spark: SparkSession) -> None:
     notebook = json.loads(refresh_story.STORY.read_text("utf-8"))
     outputs = refresh_story.run(notebook)

@@ -18,6 +18,8 @@ from tests.spark.frames import FEW_KEYS, KEYS, Frames, assert_same, exchanges, r
 from unskew.core.hashing import hash_keys
 from unskew.spark.combining import combines
 
+pytestmark = pytest.mark.connect
+
 SUMMARY = "n long, total long, text string"
 
 

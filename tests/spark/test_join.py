@@ -12,6 +12,8 @@ from pyspark.sql import functions as F
 import unskew
 from tests.spark.frames import KEYS, Frames, assert_same, exchanges, physical_plan, rows_of, setting
 
+pytestmark = pytest.mark.connect
+
 JOINS = ["inner", "left", "right_outer", "full", "left_semi", "anti"]
 
 

@@ -39,7 +39,7 @@ def test_two_executor_processes(tmp_path: Path) -> None:
         env={**os.environ, **ours},
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=800,
         check=False,
     )
     assert job.returncode == 0, job.stderr[-3000:]

@@ -17,6 +17,8 @@ from unskew.core.hashing import buckets_of
 from unskew.core.histogram import Histogram
 from unskew.spark import measure as measuring
 
+pytestmark = pytest.mark.connect
+
 
 def by_hash(histogram: Histogram) -> dict[int, float]:
     return dict(zip(histogram.hashes.tolist(), histogram.tracked.counts.tolist(), strict=True))

@@ -14,6 +14,8 @@ import unskew
 from tests.spark.frames import KEYS, Frames, physical_plan, rows_of
 from tests.spark.test_measure import by_hash, marked
 
+pytestmark = pytest.mark.connect
+
 
 @pytest.fixture(scope="module")
 def observed(frames: Frames) -> dict[str, unskew.Observed]:

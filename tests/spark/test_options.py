@@ -20,6 +20,8 @@ from unskew.core.histogram import DEFAULT_BUCKETS
 from unskew.core.loads import migration
 from unskew.spark.options import SLOTS_PER_CORE, Options, default_slots
 
+pytestmark = pytest.mark.connect
+
 
 def test_the_default_is_a_few_slots_per_core_or_what_spark_would_take(frames: Frames) -> None:
     remote = bool(os.environ.get("UNSKEW_TEST_REMOTE"))

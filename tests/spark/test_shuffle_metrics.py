@@ -35,7 +35,7 @@ def test_one_process_reads_its_shuffles_locally(tmp_path: Path) -> None:
         input=f"{tmp_path}\n",
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=800,
         check=False,
     )
     assert job.returncode == 0, job.stderr[-3000:]

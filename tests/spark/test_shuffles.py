@@ -12,6 +12,8 @@ from pyspark.sql import functions as F
 import unskew
 from tests.spark.frames import KEYS, Frames, exchanges, physical_plan, setting
 
+pytestmark = pytest.mark.connect
+
 OURS = "shufflepartitionidpassthrough"
 
 

@@ -16,7 +16,7 @@ from unskew.report.watch.server import WatchServer
 def ask(
     server: WatchServer, path: str, *, method: str = "GET", hosts: list[str] | None = None
 ) -> tuple[http.client.HTTPResponse, str]:
-    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=120)
     connection.putrequest(method, path, skip_host=True)
     for host in [f"127.0.0.1:{server.server_port}"] if hosts is None else hosts:
         connection.putheader("Host", host)
