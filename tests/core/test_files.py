@@ -225,7 +225,7 @@ class TestWrite:
         assert steps == [("data", False), ("folder", True)]
 
     @pytest.mark.parametrize("step", ["open", "fsync"])
-    def test_a_file_system_that_cannot_sync_folders_is_no_error(
+    def test_a_file_system_that_cannot_sync_folders_is_tolerated(
         self, step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         self._fail_for_folders(step, errno.EINVAL, monkeypatch)

@@ -193,7 +193,7 @@ class TestMerge:
         with pytest.raises(ValueError, match="of 4 and 8 buckets"):
             h.merge(Histogram.from_keys(["a"], buckets=8))
 
-    def test_a_part_without_typed_keys_goes_with_any(self) -> None:
+    def test_a_part_without_typed_keys_merges_with_any_type(self) -> None:
         h = Histogram.from_keys(["a", None], buckets=4)
         for part in (Histogram.from_keys([], buckets=4), Histogram.from_keys([None], buckets=4)):
             assert part.key_type == pa.null()

@@ -1,4 +1,4 @@
-"""Loads, bound and migration against loops over the keys."""
+"""Loads, bound and migration equal what plain loops over the keys compute."""
 
 from __future__ import annotations
 

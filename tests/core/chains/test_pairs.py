@@ -108,7 +108,7 @@ def test_keys_that_are_all_null_merge_with_any_type() -> None:
         assert merged.key_types == (pa.int64(), pa.string())
 
 
-def test_sums_and_hashes_that_spark_made() -> None:
+def test_repeated_pairs_are_summed_and_hashes_of_spark_are_taken() -> None:
     a, b = ["u", "v", "u", "w"], [1, 2, 1, 3]
     pairs = PairHistogram.from_arrays(a, b, [2, 5, 1.5, 0])
     assert pairs.top() == [("v", 2, 5.0), ("u", 1, 3.5)]

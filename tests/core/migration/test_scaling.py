@@ -88,6 +88,6 @@ def test_the_number_of_slots_is_possible_and_stays(
         (Utilisation, {"patience": 1.5}, "patience is a whole number"),
     ],
 )
-def test_senseless_rules_are_refused(rule: type, options: dict[str, float], message: str) -> None:
+def test_nonsense_is_refused(rule: type, options: dict[str, float], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         rule(**options)
