@@ -12,7 +12,7 @@ from typing import Any, cast
 from unskew.core.migration.policy import Policy
 from unskew.core.migration.scaling import LoadRange, Scaling, Utilisation
 from unskew.core.migration.transition import Budget
-from unskew.core.planners import planner as planner_named
+from unskew.core.planners import planner_named
 from unskew.core.routing import check_slots
 from unskew.jobs.aggregates import Kept, aggregates
 from unskew.jobs.settings import (

@@ -13,7 +13,7 @@ from pyspark.errors import PySparkException
 from unskew.core.histogram import Histogram
 from unskew.core.history import merge_all
 from unskew.core.plan import Plan
-from unskew.core.planners import planner
+from unskew.core.planners import planner_named
 from unskew.core.routing import RoutingTable, check_slots
 from unskew.spark.keys import KeyColumns
 from unskew.spark.measure import Sample, check_sample, check_weight, measure
@@ -37,7 +37,7 @@ class Options:
     buckets: int = 4096
 
     def __post_init__(self) -> None:
-        planner(self.planner)
+        planner_named(self.planner)
         if self.slots is not None:
             check_slots(self.slots, self.buckets)
         check_sample(self.sample)
@@ -63,7 +63,7 @@ class Options:
         """Refuse a table that splits keys, for an operator that needs them whole."""
         plan = self.plan
         name = plan.planner if isinstance(plan, Plan) else self.planner
-        if plan.table.is_split if isinstance(plan, Plan) else planner(name).splits:
+        if plan.table.is_split if isinstance(plan, Plan) else planner_named(name).splits:
             raise ValueError(f"planner {name!r} splits keys over slots: {remedy}")
 
 
@@ -79,7 +79,7 @@ def plan_for(inputs: Sequence[tuple[DataFrame, KeyColumns]], options: Options) -
     ]
     names = inputs[0][1].names
     histogram = merge_all(_renamed(h, names) for h in measured)
-    context = planner(options.planner).context_options(cores=cores_of(inputs[0][0]) or slots)
+    context = planner_named(options.planner).context_options(cores=cores_of(inputs[0][0]) or slots)
     return Plan.make(histogram, slots, options.planner, **context)
 
 

@@ -20,7 +20,7 @@ from unskew.core.migration.protocol import Turn
 from unskew.core.migration.scaling import Scaling, Usage
 from unskew.core.migration.transition import Budget
 from unskew.core.plan import make_table
-from unskew.core.planners import planner
+from unskew.core.planners import planner_named
 from unskew.core.routing import RoutingTable
 from unskew.streaming.failpoints import failpoint
 from unskew.streaming.operators.operator import RECORDS
@@ -192,7 +192,8 @@ class Controller:
 
     def _planned(self, table: RoutingTable, slots: int) -> RoutingTable:
         windows = [histogram for _, histogram, _ in self.recent]
-        options = {**planner(self.settings.planner).context_options(windows=windows), **self.settings.options}
+        context = planner_named(self.settings.planner).context_options(windows=windows)
+        options = {**context, **self.settings.options}
         return make_table(self.settings.planner, windows[-1], slots, table, **options)
 
     def _step(self, table: RoutingTable, goal: RoutingTable) -> RoutingTable:

@@ -25,8 +25,7 @@ from unskew.core.migration.protocol import first_turn
 from unskew.core.migration.scaling import Scaling
 from unskew.core.migration.transition import Budget
 from unskew.core.plan import Plan
-from unskew.core.planners import PLANNERS
-from unskew.core.planners import planner as planner_named
+from unskew.core.planners import PLANNERS, planner_named
 from unskew.core.routing import RoutingTable, check_slots
 from unskew.spark.keys import KeyColumns, column, key_columns
 from unskew.spark.options import cores_of
