@@ -13,7 +13,7 @@ import numpy as np
 from unskew.core.histogram import Floats, Histogram
 from unskew.core.loads import imbalance, lower_bound, migration, slot_loads
 from unskew.core.plan import make_table
-from unskew.core.planners import planner as planner_named
+from unskew.core.planners import planner_named
 from unskew.core.routing import RoutingTable
 
 

@@ -11,7 +11,7 @@ from unskew.core.histogram import Floats, Histogram
 from unskew.core.history import History
 from unskew.core.loads import imbalance, migration, slot_loads
 from unskew.core.plan import make_table
-from unskew.core.planners import planner as planner_named
+from unskew.core.planners import planner_named
 from unskew.core.routing import RoutingTable
 
 

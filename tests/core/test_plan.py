@@ -16,7 +16,7 @@ from unskew.core.histogram import Histogram
 from unskew.core.load import load
 from unskew.core.loads import imbalance, migration, slot_loads
 from unskew.core.plan import Plan, make_table
-from unskew.core.planners import PLANNERS, auto, planner
+from unskew.core.planners import PLANNERS, auto, planner_named
 from unskew.core.routing import RoutingTable
 
 HISTOGRAM = Histogram.from_counts({"a": 50, "b": 30, "c": 15, "d": 5}, buckets=16)
@@ -29,7 +29,7 @@ class TestChecks:
         with pytest.raises(ValueError, match="no planner 'zzz': choose one of"):
             make_table("zzz", HISTOGRAM, 2)
         with pytest.raises(ValueError, match="no planner 'zzz'"):
-            planner("zzz")
+            planner_named("zzz")
         with pytest.raises(ValueError, match="no planner"):
             make_table(None, HISTOGRAM, 2)  # type: ignore[arg-type]
 
@@ -63,9 +63,9 @@ class TestChecks:
             make_table("hash", HISTOGRAM, 2, RoutingTable.build(2, [0] * 16, [1], [0]))
 
     def test_options_have_their_defaults(self) -> None:
-        assert planner("hash").options == {}
-        assert planner("keel").options["target"] == 0.01
-        assert "seed" not in planner("keel").options
+        assert planner_named("hash").options == {}
+        assert planner_named("keel").options["target"] == 0.01
+        assert "seed" not in planner_named("keel").options
 
 
 class TestTables:

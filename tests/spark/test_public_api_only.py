@@ -31,15 +31,6 @@ A name is public under the module where the reference has it: `pyspark.sql.strea
 `pyspark.sql.streaming.query.StreamingQuery`.
 """
 
-NOT_MOVED_YET = {
-    "streaming/api/state.py",
-    "streaming/api/stream.py",
-    "streaming/driver/query.py",
-    "streaming/driver/start.py",
-    "streaming/worker/processor.py",
-}
-"""Modules that still import other names. The set must be empty before a release."""
-
 _JVM_OR_RDD = re.compile(
     r"\b(_jvm|_jdf|_jsc|_jsparkSession|_sc|_jc)\b|\.rdd\b|\bRDD\b\(|\.parallelize\(|toJavaRDD"
 )
@@ -82,8 +73,7 @@ def test_no_other_module_uses_what_is_not_public() -> None:
     assert len(FILES) > 100
     uses = {name: list(private_uses(path.read_text("utf-8"))) for name, path in FILES.items()}
     assert uses.pop(PRIVATE)
-    assert {name: names for name, names in uses.items() if names and name not in NOT_MOVED_YET} == {}
-    assert {name for name in NOT_MOVED_YET if not uses.get(name)} == set(), "take these off the list"
+    assert {name: names for name, names in uses.items() if names} == {}
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from unskew.cli.data import (
 )
 from unskew.cli.options import ConfOption, JsonOption
 from unskew.core.histogram import DEFAULT_BUCKETS
-from unskew.core.planners import planner
+from unskew.core.planners import planner_named
 
 
 def plan(
@@ -61,7 +61,7 @@ def plan(
     """Measure a key, make a plan for it and save it, for use with `unskew.load` or `plan=`."""
     with plain_errors(), progress() as step:
         keys, part = key_names(key), parse_sample(sample)
-        planner(planner_name)
+        planner_named(planner_name)
         if out is None:
             raise ValueError("no file to save the plan to: pass --out FILE")
         check_target(out, "--out")

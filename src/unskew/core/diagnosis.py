@@ -14,7 +14,7 @@ from unskew.core.hashing import key_iter
 from unskew.core.histogram import Floats, Histogram
 from unskew.core.loads import imbalance, lower_bound, slot_loads
 from unskew.core.plan import make_table
-from unskew.core.planners import PLANNERS, Planner, UnsuitablePlannerError, planner
+from unskew.core.planners import PLANNERS, Planner, UnsuitablePlannerError, planner_named
 from unskew.core.routing import check_slots
 from unskew.core.scheduling import makespan
 
@@ -175,7 +175,7 @@ def diagnose(
     if planners is None:
         planners = [name for name, declared in PLANNERS.items() if declared.compared]
     # all names are looked up first: a misspelt one is refused before any planner runs
-    tried = [planner(name) for name in dict.fromkeys(["hash", *planners, "auto"])]
+    tried = [planner_named(name) for name in dict.fromkeys(["hash", *planners, "auto"])]
     verdicts = []
     for candidate in tried:
         if candidate.uses_windows or slots > (candidate.max_slots or slots):

@@ -18,7 +18,7 @@ import pyarrow as pa
 from unskew.core import files
 from unskew.core.histogram import Floats, Histogram
 from unskew.core.loads import Migration, check_match, imbalance, lower_bound, migration, slot_loads
-from unskew.core.planners import Planner, planner
+from unskew.core.planners import Planner, planner_named
 from unskew.core.routing import RoutingTable, check_slots
 
 if TYPE_CHECKING:
@@ -188,7 +188,7 @@ def _table_and_reason(
     seed: int,
     **options: Any,
 ) -> tuple[RoutingTable, str]:
-    chosen = planner(name)
+    chosen = planner_named(name)
     check_slots(slots, histogram.buckets)
     _check_options(chosen, options)
     if previous is not None:

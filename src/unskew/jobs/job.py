@@ -12,7 +12,7 @@ from typing import Any
 from unskew.core.migration.budget import Budget
 from unskew.core.migration.policy import Policy
 from unskew.core.migration.scaling import Scaling
-from unskew.core.planners import planner as planner_named
+from unskew.core.planners import planner_named
 from unskew.jobs.operator import OperatorSettings
 from unskew.jobs.placement import PlacementSettings, read_policy, read_scaling
 from unskew.jobs.settings import (

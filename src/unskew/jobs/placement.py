@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from unskew.core.migration.policy import Policy
 from unskew.core.migration.scaling import LoadRange, Scaling, Utilisation
-from unskew.core.planners import planner as planner_named
+from unskew.core.planners import planner_named
 from unskew.core.routing import check_slots
 from unskew.jobs.settings import (
     Location,

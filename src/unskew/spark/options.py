@@ -17,7 +17,7 @@ from pyspark.errors import PySparkException
 from unskew.core.histogram import DEFAULT_BUCKETS, Histogram
 from unskew.core.history import merge_all
 from unskew.core.plan import Plan, make_table
-from unskew.core.planners import planner
+from unskew.core.planners import planner_named
 from unskew.core.routing import RoutingTable, check_slots
 from unskew.spark.keys import KeyColumns
 from unskew.spark.measure import Sample, check_sample, check_weight, measure_for_planning
@@ -41,7 +41,7 @@ class Options:
     buckets: int = DEFAULT_BUCKETS
 
     def __post_init__(self) -> None:
-        planner(self.planner)
+        planner_named(self.planner)
         if self.slots is not None:
             check_slots(self.slots, self.buckets)
         check_sample(self.sample)
@@ -80,7 +80,7 @@ class Options:
         """Refuse a table that splits keys, for an operator that needs them whole."""
         plan = self.plan
         name = plan.planner if isinstance(plan, Plan) else self.planner
-        if plan.table.is_split if isinstance(plan, Plan) else planner(name).splits:
+        if plan.table.is_split if isinstance(plan, Plan) else planner_named(name).splits:
             raise ValueError(f"planner {name!r} splits keys over slots: {remedy}")
 
 
@@ -96,7 +96,7 @@ def plan_for(inputs: Sequence[tuple[DataFrame, KeyColumns]], options: Options) -
         for side, side_keys in inputs
     ]
     merged = merge_all(_renamed(histogram, keys.names) for histogram in histograms)
-    context = planner(options.planner).context_options(cores=cores_of(df) or slots)
+    context = planner_named(options.planner).context_options(cores=cores_of(df) or slots)
     return Plan.make(merged, slots, options.planner, **context)
 
 

@@ -1,4 +1,4 @@
-"""Random small planning problems for Gedik's planners, as histograms and as what the listings are given."""
+"""Random small planning problems for Gedik's planners, as histograms and as the input of the listings."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def test_the_reason_gives_the_figures() -> None:
     assert "present table" in choose(skewed, 2, make_table("single", skewed, 2)).reason
 
 
-def test_with_few_cores_it_is_the_time_that_decides() -> None:
+def test_with_few_cores_the_time_decides() -> None:
     histogram = Histogram.from_arrays(np.arange(100_000), zipf(100_000, 0.9))
     assert choose(histogram, 64, cores=64).planner == "keel"
     assert choose(histogram, 64, cores=2).planner == "hash"
@@ -57,7 +57,7 @@ def test_expected_time_is_that_of_drawn_hashes() -> None:
 
 
 @pytest.mark.parametrize(("option", "value"), [("cores", 0), ("target", -1.0), ("budget", 2.0)])
-def test_nonsense_is_refused_even_where_it_would_not_matter(option: str, value: float) -> None:
+def test_bad_options_are_refused_even_where_they_would_not_matter(option: str, value: float) -> None:
     even = Histogram.from_arrays(np.arange(4096), np.ones(4096), buckets=64)
     with pytest.raises(ValueError, match=option):
         make_table("auto", even, 2, **{option: value})

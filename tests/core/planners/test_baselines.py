@@ -37,12 +37,14 @@ def test_modulo_of_other_key_types_is_plain_hashing() -> None:
     assert make_table("modulo", histogram, 5).same_routes(make_table("hash", histogram, 5))
 
 
-def test_two_numbers_meet_as_rarely_as_a_universal_family_promises() -> None:
+def test_two_numbers_collide_as_rarely_as_a_universal_family_promises() -> None:
     pairs = np.array([[3, 4], [0, 4095], [17, 17 + 512]])
     size, draws = 8, 4000
-    met = [[one == other for one, other in draw(size, seed)(pairs).tolist()] for seed in range(draws)]
+    collisions = [
+        [first == second for first, second in draw(size, seed)(pairs).tolist()] for seed in range(draws)
+    ]
     # 1/8 of the draws, give or take four standard deviations
-    assert np.mean(met, axis=0).max() < 1 / size + 4 * np.sqrt(1 / size / draws)
+    assert np.mean(collisions, axis=0).max() < 1 / size + 4 * np.sqrt(1 / size / draws)
 
 
 def test_the_values_of_a_drawn_function_are_even_and_in_range() -> None:
@@ -51,9 +53,9 @@ def test_the_values_of_a_drawn_function_are_even_and_in_range() -> None:
 
 
 def test_streams_of_one_seed_are_different_functions_and_sizes_share_one() -> None:
-    one, other, wide = draw(8, 5, 0), draw(8, 5, 1), draw(16, 5, 0)
-    assert (one.a, one.c) != (other.a, other.c)
-    assert (one.a, one.c) == (wide.a, wide.c)
+    first, second, wide = draw(8, 5, 0), draw(8, 5, 1), draw(16, 5, 0)
+    assert (first.a, first.c) != (second.a, second.c)
+    assert (first.a, first.c) == (wide.a, wide.c)
 
 
 def test_universal_keeps_its_function_when_it_plans_again(histogram: Histogram) -> None:

@@ -37,7 +37,7 @@ def test_equals_the_listing(data: st.DataObject, p: int, m: int, theta: float) -
     assert len(set(chosen.tolist())) == sets
 
 
-def test_the_chosen_substream_shares_its_set_with_none_that_it_rises_together_with() -> None:
+def test_the_chosen_substream_is_apart_from_all_that_rise_with_it() -> None:
     rng = np.random.default_rng(0)
     for _ in range(50):
         swings = rng.normal(size=(6, 20))
@@ -54,7 +54,7 @@ def test_four_that_rise_in_pairs_swing_far_less_than_with_each_pair_together() -
     sets = split(covariance, np.ones(4), 2, 0.0)
 
     def temporal(member: np.ndarray) -> float:
-        return sum(float(rise[member == one].sum()) ** 2 for one in range(2))
+        return sum(float(rise[member == group].sum()) ** 2 for group in range(2))
 
     assert sets[0] != sets[1]
     assert temporal(sets) == temporal(np.array([0, 0, 1, 1])) / 4
@@ -77,7 +77,7 @@ def test_both_variances_add_up_to_the_imbalance_over_windows() -> None:
 
 
 @pytest.mark.parametrize("slots", [3, 4, 6])
-def test_the_same_windows_again_move_nothing_whatever_the_slots_were_called(slots: int) -> None:
+def test_the_same_windows_again_move_nothing_even_under_other_slot_numbers(slots: int) -> None:
     windows = seasons()
     everything = merge_all(windows)
     table = make_table("clb", everything, slots, windows=windows)
@@ -107,7 +107,7 @@ def test_shrinking_and_growing_keep_what_can_stay() -> None:
     three = make_table("clb", everything, 3, four, windows=windows)
     back = make_table("clb", everything, 4, three, windows=windows)
     assert three.slots == 3
-    # splits are made one after the other: three sets become four by splitting one of them
+    # splits happen one after another: three sets become four by splitting one of them
     assert migration(three, back, everything).state_share < 0.5
     assert len(np.unique(back.buckets)) == 4
 
@@ -119,7 +119,7 @@ def test_buckets_of_one_substream_stay_together() -> None:
 
 
 def test_every_slot_gets_a_set_when_nothing_is_correlated() -> None:
-    # Two substreams that mirror each other have nobody to part from.
+    # Two substreams that mirror each other have none to be separated from.
     covariance = np.array([[1.0, -1.0], [-1.0, 1.0]])
     assert split(covariance, np.array([1.0, 3.0]), 2, 0.0).tolist() == [0, 1]
 
@@ -135,6 +135,6 @@ def test_every_slot_gets_a_set_when_nothing_is_correlated() -> None:
         ({"windows": seasons(2), "substreams": 8.0}, "substreams"),
     ],
 )
-def test_nonsense_options_are_refused_by_name(options: dict[str, object], name: str) -> None:
+def test_bad_options_are_refused_by_name(options: dict[str, object], name: str) -> None:
     with pytest.raises(ValueError, match=name):
         make_table("clb", seasons(2)[0], 4, **options)

@@ -126,7 +126,7 @@ def test_both_halves_of_a_heavy_key_may_share_a_slot() -> None:
     assert make_table("dkg-pkg", histogram, 1, mu=1.0).heavy == {0: (0, 0)}
 
 
-def test_dkg_does_not_look_at_the_previous_table() -> None:
+def test_dkg_ignores_the_previous_table() -> None:
     histogram = zipf(1.0, keys=500)
     previous = make_table("hash", histogram, 4)
     assert make_table("dkg", histogram, 4, previous).same_routes(make_table("dkg", histogram, 4))
@@ -146,7 +146,7 @@ def test_dkg_does_not_look_at_the_previous_table() -> None:
         ("dkg-pkg", {"choices": 2.0}),
     ],
 )
-def test_nonsense_options_are_refused_by_name(name: str, options: dict[str, object]) -> None:
+def test_bad_options_are_refused_by_name(name: str, options: dict[str, object]) -> None:
     histogram = Histogram.from_counts({0: 1}, buckets=32)
     with pytest.raises(ValueError, match=next(iter(options))):
         make_table(name, histogram, 2, **options)

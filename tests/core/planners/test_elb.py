@@ -46,16 +46,16 @@ def test_without_heavy_entries_the_table_is_the_listing_over_buckets(before: int
     assert len(table.hashes) == 0
 
 
-def test_hot_keys_of_one_bucket_can_be_parted() -> None:
+def test_hot_keys_of_one_bucket_can_be_separated() -> None:
     # Both keys are in bucket 0 of two; slot 0 holds nine of ten.
     hashed = hash_keys(np.arange(100))
-    one, other = np.flatnonzero(hashed % 2 == 0)[:2].tolist()
+    first, second = np.flatnonzero(hashed % 2 == 0)[:2].tolist()
     third = int(np.flatnonzero(hashed % 2 == 1)[0])
-    histogram = Histogram.from_counts({one: 6, other: 3, third: 1}, buckets=2)
-    parted = make_table("elb", histogram, 2, tolerance=2.0)
+    histogram = Histogram.from_counts({first: 6, second: 3, third: 1}, buckets=2)
+    separated = make_table("elb", histogram, 2, tolerance=2.0)
     together = make_table("elb", histogram, 2, tolerance=2.0, heavy=0)
-    assert parted.slot_of([one, other]).tolist() == [0, 1]
-    assert together.slot_of([one, other]).tolist() == [0, 0]
+    assert separated.slot_of([first, second]).tolist() == [0, 1]
+    assert together.slot_of([first, second]).tolist() == [0, 0]
 
 
 @pytest.mark.parametrize("recompute", [False, True])
@@ -137,6 +137,6 @@ def test_a_key_taken_from_its_bucket_stays_out_of_it_while_it_is_tracked() -> No
         {"heavy": 1.5},
     ],
 )
-def test_nonsense_options_are_refused_by_name(options: dict[str, float]) -> None:
+def test_bad_options_are_refused_by_name(options: dict[str, float]) -> None:
     with pytest.raises(ValueError, match=next(iter(options))):
         make_table("elb", zipf(1.0, keys=10, buckets=64), 2, **options)

@@ -70,8 +70,8 @@ def test_shrinking_empties_the_removed_slots(name: str) -> None:
     assert after.choices.max() < 5
     stayed = np.isin(h.hashes, before.hashes) & np.isin(h.hashes, after.hashes)
     homes = before.slot_of_hashes(h.hashes[stayed])
-    kept = after.slot_of_hashes(h.hashes[stayed]) == homes
-    assert kept[homes < 5].mean() > 0.3
+    unmoved = after.slot_of_hashes(h.hashes[stayed]) == homes
+    assert unmoved[homes < 5].mean() > 0.3
 
 
 @planners
@@ -137,9 +137,9 @@ def test_a_row_that_is_lost_counts_as_migration_where_the_ring_is_elsewhere() ->
 
 def test_utilities_join_balance_and_migration() -> None:
     rho, gamma = np.array(2.0), np.array(0.5)
-    found = {name: float(utility(rho, gamma)) for name, utility in UTILITIES.items()}
+    values = {name: float(utility(rho, gamma)) for name, utility in UTILITIES.items()}
     log = np.log(1.5)
-    assert found == pytest.approx({"A": 2, "APM": 2.5, "APLM": 2 + log, "ATM": 3, "ATLM": 2 * (1 + log)})
+    assert values == pytest.approx({"A": 2, "APM": 2.5, "APLM": 2 + log, "ATM": 3, "ATLM": 2 * (1 + log)})
 
 
 @planners
@@ -164,6 +164,6 @@ def test_any_callable_is_a_resource_function(name: str) -> None:
         ("replicas", 0),
     ],
 )
-def test_nonsense_options_are_refused_by_name(name: str, option: str, value: Any) -> None:
+def test_bad_options_are_refused_by_name(name: str, option: str, value: Any) -> None:
     with pytest.raises(ValueError, match=option):
         make_table(name, zipf(100), 2, **{option: value})

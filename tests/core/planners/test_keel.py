@@ -62,10 +62,10 @@ def test_growing_and_shrinking_leave_no_entry_on_a_slot_that_is_gone(
 
 
 @given(histograms(), histograms(), st.integers(2, 6), st.floats(0, 1))
-def test_a_budget_is_kept(before: Histogram, after: Histogram, slots: int, budget: float) -> None:
+def test_a_budget_is_not_exceeded(before: Histogram, after: Histogram, slots: int, budget: float) -> None:
     previous = make_table("keel", before, slots, rows=10_000)
     table = make_table("keel", after, slots, previous, budget=budget, rows=10_000)
-    # a row whose key was not seen any more is dropped, which costs nothing that was measured
+    # a row whose key is no longer measured is dropped, at no measured cost
     assert migration(previous, table, after).state_share <= budget + 1e-9
 
 
@@ -83,10 +83,14 @@ def test_what_must_move_anyway_uses_up_the_budget(
 @pytest.mark.parametrize("slots", [1, 4, 8])
 def test_buckets_without_load_are_dealt_out_evenly(slots: int) -> None:
     """Keys that the window did not show will come to them."""
-    seen = Histogram.from_arrays(np.arange(100), np.ones(100))
+    measured = Histogram.from_arrays(np.arange(100), np.ones(100))
     unseen = Histogram.from_arrays(np.arange(100, 100_000), np.ones(99_900))
-    first = make_table("keel", seen, 8)
-    for table in (first, make_table("keel", seen, slots, first), make_table("keel", seen, 8, cores=3)):
+    first = make_table("keel", measured, 8)
+    for table in (
+        first,
+        make_table("keel", measured, slots, first),
+        make_table("keel", measured, 8, cores=3),
+    ):
         assert imbalance(slot_loads(table, unseen)) < 1.1
 
 
@@ -162,8 +166,8 @@ def test_with_fewer_cores_than_slots_no_core_idles_at_the_end(exponent: float, s
 
 @given(histograms(), st.integers(1, 12), st.integers(1, 12))
 def test_knowing_the_cores_never_makes_the_end_later(histogram: Histogram, slots: int, cores: int) -> None:
-    known, unknown = (make_table("keel", histogram, slots, cores=c) for c in (cores, None))
-    ends = [makespan(slot_loads(table, histogram), cores) for table in (known, unknown)]
+    with_cores, without = (make_table("keel", histogram, slots, cores=c) for c in (cores, None))
+    ends = [makespan(slot_loads(table, histogram), cores) for table in (with_cores, without)]
     assert ends[0] <= ends[1] * (1 + 1e-9)
 
 
@@ -185,7 +189,7 @@ def test_rows_are_bounded() -> None:
         ("rows", -1),
     ],
 )
-def test_nonsense_is_refused_by_name(option: str, value: float) -> None:
+def test_bad_options_are_refused_by_name(option: str, value: float) -> None:
     histogram = Histogram.from_counts({"a": 1})
     with pytest.raises(ValueError, match=option):
         make_table("keel", histogram, 2, **{option: value})

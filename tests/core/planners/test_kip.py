@@ -60,7 +60,7 @@ def test_equals_the_listing_for_growing_and_shrinking_n() -> None:
 
 
 def test_a_heavy_key_that_does_not_fit_goes_where_it_would_be_when_light_again() -> None:
-    # Both keys are on slot 0, which the first one fills; slot 1 is as empty as the second one's own slot 2.
+    # Both keys are on slot 0, which the first fills; slot 1 is as empty as slot 2, the second key's own.
     histogram = Histogram.from_counts({0: 50, 1: 40, 2: 10}, buckets=16).trimmed(2)
     buckets = np.zeros(16, dtype=int)
     buckets[hash_keys([1]) % 16] = 2
@@ -133,6 +133,6 @@ def test_a_key_heavier_than_the_mean_keeps_hosts_out_of_its_slot() -> None:
 
 
 @pytest.mark.parametrize("options", [{"lam": 0}, {"lam": -1.0}, {"lam": float("nan")}, {"epsilon": -0.1}])
-def test_nonsense_options_are_refused_by_name(options: dict[str, float]) -> None:
+def test_bad_options_are_refused_by_name(options: dict[str, float]) -> None:
     with pytest.raises(ValueError, match=next(iter(options))):
         make_table("kip", zipf(10, 1.0, buckets=64), 2, **options)

@@ -51,11 +51,11 @@ def test_two_choices_balance_far_better_than_one() -> None:
     assert split - 1 < (hashed - 1) / 2
 
 
-def test_buckets_go_to_the_less_loaded_of_two_and_so_even_out() -> None:
+def test_buckets_go_to_the_less_loaded_of_two_which_evens_them_out() -> None:
     histogram = zipf(0.6).trimmed(0)
     chosen = make_table("pkg", histogram, 10)
-    one = make_table("universal", histogram, 10)
-    assert imbalance(slot_loads(chosen, histogram)) < 1.01 < imbalance(slot_loads(one, histogram))
+    single_choice = make_table("universal", histogram, 10)
+    assert imbalance(slot_loads(chosen, histogram)) < 1.01 < imbalance(slot_loads(single_choice, histogram))
 
 
 def test_tracked_keys_keep_their_candidates_while_the_load_drifts() -> None:
@@ -67,7 +67,7 @@ def test_tracked_keys_keep_their_candidates_while_the_load_drifts() -> None:
 
 
 @pytest.mark.parametrize("choices", [0, 1, 2.0, True, "2"])
-def test_nonsense_choices_are_refused(choices: object) -> None:
+def test_bad_choices_are_refused(choices: object) -> None:
     with pytest.raises(ValueError, match="choices"):
         make_table("pkg", zipf(1.0, keys=10), 2, choices=choices)
     with pytest.raises(ValueError, match="choices"):

@@ -36,7 +36,7 @@ def test_a_balanced_placement_stays() -> None:
     assert make_table("readj", h, 2, previous).heavy == previous.heavy
 
 
-def test_keys_of_a_removed_slot_go_on_from_the_ring() -> None:
+def test_keys_of_a_removed_slot_start_from_the_ring() -> None:
     # one heavy key alone cannot be balanced any better by moving it
     h = Histogram.from_counts({"a": 5}, buckets=4)
     previous = RoutingTable.build(4, [0, 1, 2, 3], ["a"], [3])
@@ -52,7 +52,7 @@ def test_rounding_is_not_taken_for_imbalance() -> None:
 
 
 def test_two_nearly_equal_lowest_slots_do_not_end_the_search() -> None:
-    # no swap can lift both lowest slots at once; lifting one by a hair, to the other, opens the way
+    # no swap can lift both lowest slots at once; lifting one slightly, to the other, opens the way
     h = Histogram.from_counts(dict(enumerate([50, 20.000002, 20, 9, 8, 7, 6, 5])), buckets=64)
     previous = RoutingTable.build(4, np.zeros(64, dtype=int), np.arange(8), [0, 1, 2, 3, 3, 3, 3, 3])
     table = make_table("readj", h, 4, previous)
@@ -70,7 +70,7 @@ def test_a_swap_finds_what_no_move_can() -> None:
     assert load.tolist() == [7, 7]
 
 
-def test_fewer_moves_are_allowed_than_needed() -> None:
+def test_max_moves_may_be_fewer_than_needed() -> None:
     h = Histogram.from_counts({k: 1.0 / (k + 1) for k in range(30)}, buckets=64)
     previous = RoutingTable.build(6, np.zeros(64, dtype=int), np.arange(30), np.zeros(30, dtype=int))
     once = make_table("readj", h, 6, previous, max_moves=1)
@@ -79,7 +79,7 @@ def test_fewer_moves_are_allowed_than_needed() -> None:
 
 
 @pytest.mark.parametrize("max_moves", [0, -1, 1.5, True])
-def test_nonsense_max_moves_are_refused(max_moves: object) -> None:
+def test_a_bad_max_moves_is_refused(max_moves: object) -> None:
     h = Histogram.from_counts({"a": 1}, buckets=4)
     with pytest.raises(ValueError, match="max_moves"):
         make_table("readj", h, 2, max_moves=max_moves)

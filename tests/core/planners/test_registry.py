@@ -10,7 +10,7 @@ import pytest
 import unskew
 from unskew.core.histogram import Histogram
 from unskew.core.plan import make_table
-from unskew.core.planners import PLANNERS, Planner, UnsuitablePlannerError, planner
+from unskew.core.planners import PLANNERS, Planner, UnsuitablePlannerError, planner_named
 
 SKEWED = Histogram.from_counts({f"k{i}": 100 // (i + 1) for i in range(60)}, buckets=64)
 
@@ -28,7 +28,7 @@ def test_the_names_are_listed_in_the_order_of_the_registry() -> None:
 
 @declared
 def test_the_declaration_agrees_with_the_function(declaration: Planner) -> None:
-    assert planner(declaration.name) is declaration
+    assert planner_named(declaration.name) is declaration
     assert declaration.uses_cores == ("cores" in declaration.options)
     assert declaration.uses_windows == ("windows" in declaration.options)
     assert declaration.plan.__doc__
@@ -60,13 +60,13 @@ def test_any_number_of_slots_is_served_or_refused_as_unsuitable(declaration: Pla
 
 def test_a_planner_gets_only_the_context_that_it_uses() -> None:
     windows = [SKEWED, SKEWED, SKEWED]
-    assert planner("hash").context_options(cores=4, windows=windows) == {}
-    assert planner("keel").context_options(cores=4, windows=windows) == {"cores": 4}
-    assert planner("clb").context_options(cores=4, windows=windows) == {"windows": windows}
-    assert planner("clb").context_options(windows=windows[:1]) == {"windows": windows[:2]}
-    assert planner("keel").context_options() == planner("clb").context_options() == {}
+    assert planner_named("hash").context_options(cores=4, windows=windows) == {}
+    assert planner_named("keel").context_options(cores=4, windows=windows) == {"cores": 4}
+    assert planner_named("clb").context_options(cores=4, windows=windows) == {"windows": windows}
+    assert planner_named("clb").context_options(windows=windows[:1]) == {"windows": windows[:2]}
+    assert planner_named("keel").context_options() == planner_named("clb").context_options() == {}
 
 
 def test_a_planner_without_an_explanation_gives_no_reason() -> None:
-    assert planner("keel").run(SKEWED, 2)[1] == ""
-    assert "where" in planner("auto").run(SKEWED, 2, cores=2)[1]
+    assert planner_named("keel").run(SKEWED, 2)[1] == ""
+    assert "where" in planner_named("auto").run(SKEWED, 2, cores=2)[1]

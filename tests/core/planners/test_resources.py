@@ -21,7 +21,8 @@ def test_thresholds_follow_equation_17() -> None:
 def test_the_quadratic_threshold_is_raised_with_the_predicted_mean_load() -> None:
     f, distinct, slots, sigma = np.array([0.5, 0.2, 0.1, 1e-6]), 1000.0, 10, 0.1
     first = np.sqrt(sigma * m.theta(1.2, slots) / (distinct * slots))
-    assert f[2] > first > f[3]  # the last one is not collected
+    # the last key is not collected
+    assert f[2] > first > f[3]
     mean = (0.25 + 0.04 + 0.01 + 997 * (0.2 / 997) ** 2) / slots
     delta = m.deltas(m.as_resources("CQC"), [f] * 3, distinct, slots, (1.2,) * 3, sigma)[1]
     assert delta == pytest.approx(np.sqrt(sigma * m.theta(1.2, slots) * mean))
@@ -37,7 +38,7 @@ def test_the_threshold_of_any_function_solves_equation_16(resource: m.Resource) 
     assert resource(np.array(delta)) == pytest.approx(allowed)
 
 
-def test_a_function_that_always_fits_needs_no_rows_and_one_that_never_fits_needs_all() -> None:
+def test_a_function_that_always_fits_needs_no_rows_and_a_function_that_never_fits_needs_all() -> None:
     many, few = np.full(1000, 1e-3), np.array([0.5, 0.5])
     loose = (lambda f: 1.0 + 0.0 * f, m.constant, m.constant)
     assert m.deltas(loose, [many] * 3, 1000, 2, (1.2,) * 3, 0.1)[0] == 1.0

@@ -33,7 +33,7 @@ def test_more_replicas_make_shares_more_even() -> None:
     assert unevenness(10) > 2 * unevenness(1000)
 
 
-def test_the_table_depends_on_n_and_seed_alone() -> None:
+def test_the_table_depends_only_on_n_and_seed() -> None:
     grown = make_table("ring", H, 5, make_table("ring", H, 3))
     assert grown.same_routes(make_table("ring", H, 5))
     assert not grown.same_routes(make_table("ring", H, 5, seed=1))
@@ -51,6 +51,6 @@ def test_one_bucket_and_one_slot() -> None:
 
 
 @pytest.mark.parametrize("replicas", [0, -1, 2.5, True])
-def test_nonsense_replicas_are_refused(replicas: object) -> None:
+def test_bad_replicas_are_refused(replicas: object) -> None:
     with pytest.raises(ValueError, match="replicas"):
         make_table("ring", H, 2, replicas=replicas)

@@ -83,7 +83,7 @@ def test_query_is_heaviest_first_with_equal_ones_by_hash():
 
 
 @given(st.lists(cases.few_keys, max_size=60), st.data())
-def test_a_weight_stands_for_that_many_records(keys, data):
+def test_a_weight_counts_for_that_many_records(keys, data):
     weights = np.array([data.draw(st.integers(0, 5)) for _ in keys], dtype=np.int64)
     weighted, repeated = LossyCounter(0.1), LossyCounter(0.1)
     hashes = np.array(keys, np.int64)
@@ -116,7 +116,7 @@ def test_memory_stays_bounded_when_weights_are_tiny():
     assert counter.total < 1
 
 
-def test_a_large_batch_is_taken_in_chunks(monkeypatch):
+def test_a_large_batch_is_counted_in_chunks(monkeypatch):
     hashes = cases.zipf(1.0, 5000, 2000)
     monkeypatch.setattr(batch, "CHUNK", 700)
     whole = counted([cases.Records(hashes, None)], 0.01)
@@ -166,7 +166,7 @@ def test_coarsening_bounds_a_merged_counter(left, right):
     assert len(coarse) < w * coarse_w / (w - coarse_w)
 
 
-def test_coarsening_forgets_what_many_partitions_kept():
+def test_coarsening_bounds_what_many_partitions_tracked():
     # In each partition 50 keys of their own come twice in the second window of 100, and survive it.
     parts = [np.r_[np.zeros(100, np.int64), np.repeat(np.arange(50) + 50 * p + 1, 2)] for p in range(30)]
     merged = LossyCounter(0.01)
@@ -192,8 +192,8 @@ def test_tracked_keys_keep_their_value(values):
     for n in range(1, 20):
         counter.update_keys(values)
         other.update_keys(values[-n:])
-    for kept in (counter, other, counter.merge(other), other.merge(LossyCounter(0.1)).coarsened(0.2)):
-        items = kept.items()
+    for sketch in (counter, other, counter.merge(other), other.merge(LossyCounter(0.1)).coarsened(0.2)):
+        items = sketch.items()
         assert len(items)
         assert items.keys.type == values.type
         assert hash_keys(items.keys).tolist() == items.hashes.tolist()
@@ -207,7 +207,7 @@ def test_key_values_follow_when_all_were_forgotten():
     assert counter.items().keys.to_pylist() == ["c"]
 
 
-def test_later_keys_are_taken_as_the_type_of_the_first():
+def test_later_keys_are_converted_to_the_type_of_the_first():
     counter = LossyCounter(0.01)
     counter.update_keys(pa.array([1, 2], pa.int64()))
     counter.update_keys(pa.array([1, None], pa.int32()))
@@ -215,7 +215,7 @@ def test_later_keys_are_taken_as_the_type_of_the_first():
     assert counter.items().keys.type == pa.int64()
 
 
-def test_keys_are_given_always_or_never():
+def test_keys_are_passed_in_every_call_or_in_none():
     counter, bare = LossyCounter(0.01), LossyCounter(0.01)
     counter.update_keys(["a"])
     bare.update(np.array([1]))
@@ -233,7 +233,7 @@ def test_keys_are_given_always_or_never():
 
 
 @pytest.mark.parametrize("weights", [[1.0, -1.0], [np.nan, 1.0], [1.0, np.inf], [1.0], [[1.0, 1.0]]])
-def test_nonsense_weights_are_refused_and_change_nothing(weights):
+def test_bad_weights_are_refused_and_change_nothing(weights):
     counter = LossyCounter(0.1)
     with pytest.raises(ValueError, match="weights"):
         counter.update(np.array([1, 2]), weights)
@@ -243,7 +243,7 @@ def test_nonsense_weights_are_refused_and_change_nothing(weights):
 @pytest.mark.parametrize(
     "hashes", [np.array([1.0]), np.array(["a"]), np.array([[1]]), np.array([1], np.int32)]
 )
-def test_only_64_bit_hashes_are_taken(hashes):
+def test_only_64_bit_hashes_are_accepted(hashes):
     with pytest.raises(ValueError, match="int64"):
         LossyCounter(0.1).update(hashes)
 

@@ -16,24 +16,25 @@ windows = st.sampled_from([(6, 2), (12, 3), (24, 3), (24, 5), (60, 4)])
 def test_one_record_at_a_time_equals_the_papers_staggered_counters(stream, window):
     W, x = window
     sliding = SlidingLossyCounter(0.1, W, x)
-    for seen, key in enumerate(stream, start=1):
+    for length, key in enumerate(stream, start=1):
         sliding.update(np.array([key]))
-        covered = stream[listings.sliding_start(seen, W, x) : seen]
+        covered = stream[listings.sliding_start(length, W, x) : length]
         assert sliding.total == len(covered)
         entries = {key: (lower, error) for key, lower, error in cases.rows(sliding.items())}
         assert entries == listings.lossy_counting(covered, sliding.current.window)
 
 
 @given(st.lists(st.integers(0, 90), max_size=8), windows)
-def test_batches_cover_the_same_records_as_single_ones(sizes, window):
+def test_batches_cover_the_same_records_as_single_records(sizes, window):
     W, x = window
     stream = np.arange(sum(sizes))
-    sliding = SlidingLossyCounter(1e-4, W, x)  # forgets nothing here, so the answer is what is covered
-    seen = 0
+    # nothing is forgotten at this epsilon, so the answer is what is covered
+    sliding = SlidingLossyCounter(1e-4, W, x)
+    length = 0
     for size in sizes:
-        sliding.update(stream[seen : seen + size])
-        seen += size
-        covered = stream[listings.sliding_start(seen, W, x) : seen]
+        sliding.update(stream[length : length + size])
+        length += size
+        covered = stream[listings.sliding_start(length, W, x) : length]
         assert sorted(sliding.items().hashes.tolist()) == covered.tolist()
 
 
@@ -42,12 +43,12 @@ def test_batches_cover_the_same_records_as_single_ones(sizes, window):
 )
 def test_weighted_batches_keep_the_window_and_the_bounds(stream, W, x, epsilon):
     sliding = SlidingLossyCounter(epsilon, W, x)
-    seen: list[cases.Records] = []
+    so_far: list[cases.Records] = []
     for records in stream:
         sliding.update(records.hashes, records.weights)
-        seen.append(records)
-        hashes = np.concatenate([r.hashes for r in seen])
-        weights = np.concatenate([np.ones(len(r.hashes)) if r.weights is None else r.weights for r in seen])
+        so_far.append(records)
+        hashes = np.concatenate([r.hashes for r in so_far])
+        weights = np.concatenate([np.ones(len(r.hashes)) if r.weights is None else r.weights for r in so_far])
         assert min(W, weights.sum()) <= sliding.total < W + W / (x - 1) + weights.max(initial=1.0)
         # What is covered are the newest records that weigh this much.
         newest = np.cumsum(weights[::-1])[::-1] <= sliding.total
@@ -60,7 +61,7 @@ def test_weighted_batches_keep_the_window_and_the_bounds(stream, W, x, epsilon):
 
 
 @given(cases.batched_streams, st.sampled_from([5.0, 20.0, 33.0]), st.integers(2, 6))
-def test_no_more_counters_than_asked_for(stream, W, x):
+def test_there_are_no_more_counters_than_requested(stream, W, x):
     sliding = SlidingLossyCounter(0.1, W, x)
     for records in stream:
         sliding.update(records.hashes, records.weights)
@@ -127,7 +128,7 @@ def test_tracked_keys_keep_their_value():
         ({"window": 10, "counters": 1}, "at least 2 counters"),
     ],
 )
-def test_nonsense_is_refused(options, message):
+def test_bad_arguments_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         SlidingLossyCounter(0.1, **options)
 

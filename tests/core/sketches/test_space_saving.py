@@ -94,7 +94,7 @@ def test_counts_are_exact_while_every_key_has_a_counter(stream):
     assert not sketch.items().errors.any()
 
 
-def test_a_large_batch_is_taken_in_chunks(monkeypatch):
+def test_a_large_batch_is_counted_in_chunks(monkeypatch):
     hashes = cases.zipf(1.0, 5000, 2000)
     monkeypatch.setattr(batch, "CHUNK", 700)
     whole = counted([cases.Records(hashes, None)], 100)
@@ -156,19 +156,19 @@ def test_tracked_keys_keep_their_value(values):
     for n in range(1, 20):
         sketch.update_keys(values)
         other.update_keys(values[-n:], np.arange(len(values))[-n:])
-    for kept in (
+    for each in (
         sketch,
         other,
         sketch.merge(other),
         SpaceSaving(2).merge(other),
         other.merge(SpaceSaving(2)),
     ):
-        items = kept.items()
+        items = each.items()
         assert len(items) == 2
         assert hash_keys(items.keys).tolist() == items.hashes.tolist()
 
 
-def test_a_counter_needs_one_place_at_least():
+def test_a_sketch_needs_at_least_one_counter():
     with pytest.raises(ValueError, match="capacity"):
         SpaceSaving(0)
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 from pyspark import cloudpickle
 from pyspark.errors import PySparkRuntimeError, PySparkTypeError
+from pyspark.sql import SparkSession
 from pyspark.sql import types as T
 
 from unskew.spark.versions import private
@@ -110,3 +111,8 @@ def test_what_is_not_a_table_is_refused() -> None:
 def test_stop_iteration_is_an_error() -> None:
     with pytest.raises(RuntimeError, match="StopIteration"):
         private.fail_on_stop_iteration(lambda: next(iter([])))()
+
+
+@pytest.mark.connect
+def test_a_connect_client_knows_that_it_is_one(spark: SparkSession) -> None:
+    assert private.is_remote() == bool(os.environ.get("UNSKEW_TEST_REMOTE"))

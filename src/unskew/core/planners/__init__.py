@@ -13,7 +13,7 @@ from importlib import import_module
 
 from unskew.core.planners.declaration import Planner, UnsuitablePlannerError
 
-__all__ = ["PLANNERS", "Planner", "UnsuitablePlannerError", "planner"]
+__all__ = ["PLANNERS", "Planner", "UnsuitablePlannerError", "planner_named"]
 
 # One line per planner: its module, in the order in which planners are listed.
 _MODULES = (
@@ -49,7 +49,7 @@ PLANNERS = {declaration.name: declaration for declaration in map(_declared, _MOD
 """Every planner by its name."""
 
 
-def planner(name: str) -> Planner:
+def planner_named(name: str) -> Planner:
     """The planner called `name`; a misspelt name is refused with the nearest one that exists."""
     if name not in PLANNERS:
         close = difflib.get_close_matches(str(name), PLANNERS, 1)

@@ -29,9 +29,9 @@ class UnsuitablePlannerError(ValueError):
 class Planner:
     """One planner, as the last statement of its own file declares it.
 
-    `summary` and `movement` (what it promises about movement) are shown by `unskew planners` and in the docs, and
-    `paper` is empty for what comes from no paper. A planner that `splits` keys serves only operators that can merge
-    partial results. One that `uses_cores` has an option `cores`, the number of slots that run at once; one that
+    `unskew planners` lists `summary` and `paper`, which is empty for what comes from no paper; the docs also list
+    `movement`, what the planner promises about movement. A planner that `splits` keys serves only operators that can
+    merge partial results. One that `uses_cores` has an option `cores`, the number of slots that run at once; one that
     `uses_windows` has an option `windows`, the load over time. Above `max_slots` it would take minutes. A diagnosis
     tries the planners that are `compared`. `explained` is set where the planner gives a reason with its table.
     """

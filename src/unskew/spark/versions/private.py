@@ -65,6 +65,16 @@ def from_arrow_schema(schema: pa.Schema) -> T.StructType:
     return types.from_arrow_schema(schema)
 
 
+def is_remote() -> bool:
+    """Whether this is a client of Spark Connect: `pyspark.sql.utils.is_remote`.
+
+    The public API answers only by failing: Connect has no `sparkContext`.
+    """
+    from pyspark.sql import utils
+
+    return bool(utils.is_remote())
+
+
 def arrow_fields(schema: T.StructType, *, large: bool) -> pa.Schema:
     """The schema that PySpark compares Arrow results with: `pyspark.sql.pandas.types.to_arrow_type`.
 

@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from unskew.core.hashing import buckets_of
 from unskew.core.migration.protocol import Turn
+from unskew.spark.versions.private import from_arrow_schema
 from unskew.streaming.operators.aggregate_operator import AggregateOperator
 from unskew.streaming.storage.folder import absolute
 from unskew.streaming.storage.ledger import Ledger, operator_of

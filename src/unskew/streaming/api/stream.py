@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import pyarrow as pa
 from pyspark.sql import types as T
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from unskew.core.migration.policy import Policy
 from unskew.spark.keys import Key, KeyColumns, field, key_columns
+from unskew.spark.versions.private import from_arrow_schema, to_arrow_schema
 from unskew.streaming.driver.callback import Sink
 from unskew.streaming.driver.operation import Operation
 from unskew.streaming.driver.placement import Placement
@@ -285,8 +285,7 @@ def duration(text: str, what: str) -> int:
 
 
 def _arrow(schema: str | T.StructType, what: str) -> pa.Schema:
-    if isinstance(schema, str):
-        schema = T._parse_datatype_string(schema)  # type: ignore[assignment]
-    if not isinstance(schema, T.StructType) or not schema.fields:
+    row_type = T.DataType.fromDDL(schema) if isinstance(schema, str) else schema
+    if not isinstance(row_type, T.StructType) or not row_type.fields:
         raise ValueError(f"{what} is a schema with at least one column, like 'n long, last timestamp'")
-    return to_arrow_schema(schema, timezone="UTC")
+    return to_arrow_schema(row_type, timezone="UTC")

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from unskew.spark.keys import column
+from unskew.spark.versions.private import from_arrow_schema
 from unskew.streaming.driver.callback import Callback
 from unskew.streaming.driver.checkpoint import Checkpoint
 from unskew.streaming.driver.controller import Controller

@@ -20,7 +20,7 @@ from unskew.core.migration.policy import Costs, Decision, Policy
 from unskew.core.migration.protocol import Turn
 from unskew.core.migration.scaling import Scaling, Usage
 from unskew.core.plan import make_table
-from unskew.core.planners import planner
+from unskew.core.planners import planner_named
 from unskew.core.routing import RoutingTable
 from unskew.streaming.failpoints import failpoint
 from unskew.streaming.operators.operator import RECORDS
@@ -199,7 +199,8 @@ class Controller:
 
     def _planned(self, table: RoutingTable, slots: int) -> RoutingTable:
         windows = [histogram for _, histogram, _ in self.recent]
-        options = {**planner(self.steering.planner).context_options(windows=windows), **self.steering.options}
+        context = planner_named(self.steering.planner).context_options(windows=windows)
+        options = {**context, **self.steering.options}
         return make_table(self.steering.planner, windows[-1], slots, table, **options)
 
     def _step(self, table: RoutingTable, goal: RoutingTable) -> RoutingTable:

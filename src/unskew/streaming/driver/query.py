@@ -9,7 +9,7 @@ from unskew.streaming.storage.lease import Lease
 from unskew.streaming.storage.ledger import Ledger
 
 if TYPE_CHECKING:
-    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming import StreamingQuery  # type: ignore[attr-defined]
 
 
 class LiveQuery:

@@ -9,17 +9,15 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql.utils import is_remote
-
 from unskew.core.chains.locality import check_options
 from unskew.core.chains.metis import pymetis_module
 from unskew.core.chains.plan import ChainPlan
 from unskew.core.migration.policy import Policy
 from unskew.core.plan import Plan
-from unskew.core.planners import PLANNERS
-from unskew.core.planners import planner as planner_named
+from unskew.core.planners import PLANNERS, planner_named
 from unskew.core.routing import RoutingTable, check_slots
 from unskew.spark.options import cores_of
+from unskew.spark.versions.private import is_remote
 from unskew.streaming.driver.callback import Sink
 from unskew.streaming.driver.controller import Steering
 from unskew.streaming.driver.joint_planning import JointPlanner

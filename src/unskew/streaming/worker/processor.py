@@ -11,7 +11,7 @@ import pandas as pd
 import pyarrow as pa
 import xxhash
 from pyspark import TaskContext
-from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle  # type: ignore[attr-defined]
 
 from unskew.streaming.operators.frames import frame_of
 from unskew.streaming.operators.operator import Clock, Operator
