@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from research.papers.stamp import commit, machine
+from research.papers.provenance import commit, machine
 
 RESULTS = Path(__file__).parent / "results"
 

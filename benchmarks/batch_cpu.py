@@ -14,7 +14,7 @@ import unskew
 from benchmarks.bars import Bar
 from benchmarks.batch_spark import in_turns, noop, parquet, session, tasks_of, zipf_keys
 from benchmarks.sections import save
-from research.papers.flights import flights as all_flights
+from research.papers.nyc_flights import flights as all_flights
 from unskew.core.loads import lower_bound
 from unskew.core.scheduling import makespan
 
