@@ -67,11 +67,11 @@ bench-stream: $(STAMP) ## Measure the live operator against Spark's own stateful
 	$(WITH_JAVA) $(BIN)/python -m benchmarks.stream
 
 .PHONY: bench-locality
-bench-locality: $(STAMP) ## Measure operators in a row on several hosts (root; long)
+bench-locality: $(STAMP) ## Measure chained operators on several hosts (root; long)
 	$(WITH_JAVA) $(BIN)/python -m benchmarks.locality
 
 .PHONY: bench-papers
-bench-papers: $(STAMP) ## Reproduce the figures of the papers, or go on where that stopped; writes a page (hours)
+bench-papers: $(STAMP) ## Reproduce the figures of the papers, continuing a stopped run; writes a page (hours)
 	$(WITH_JAVA) $(BIN)/python -m research run --out benchmarks/results/papers
 	$(BIN)/python -m research report --out benchmarks/results/papers --docs docs/reproduction.md
 	$(BIN)/python -m research.beyond.pages

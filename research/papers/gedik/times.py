@@ -18,7 +18,8 @@ SETTING = (
     "The best of three runs, each of which rebuilds the ring; one core of this machine, Python and numpy."
 )
 FASTER = (
-    "The machine is another one, and ours is vectorised code against C++ that tries candidates one by one."
+    "The paper's times are from another machine, and from C++ that tries candidates one by one; ours is vectorised "
+    "code."
 )
 
 
