@@ -165,9 +165,9 @@ def _even(record: Record) -> Fact:
     return Fact(worst["fit"] <= 1.05, f"at most {worst['fit']:.3f} × the bound, at {worst['slots']:,} slots")
 
 
-def _moves_little(each: int) -> Callable[[Record], Fact]:
+def _moves_little(buckets_per_slot: int) -> Callable[[Record], Fact]:
     def check(record: Record) -> Fact:
-        plans = (plan for plan in record.results["plans"] if plan["each"] == each)
+        plans = (plan for plan in record.results["plans"] if plan["each"] == buckets_per_slot)
         most = max(plans, key=lambda plan: float(plan["moved"]))
         megabytes = most["traffic"] / NODES / 1e6
         measured = f"at most {most['moved']:.3%} of the state, {megabytes:.1f} MB per node of {NODES}"

@@ -24,7 +24,7 @@ def choose(names: Sequence[str]) -> list[Experiment]:
         return list(by_name.values())
     chosen: dict[str, Experiment] = {}
     for name in names:
-        of_paper = {other: by_name[other] for other in by_name if other.startswith(f"{name}-")}
+        of_paper = {key: by_name[key] for key in by_name if key.startswith(f"{name}-")}
         if name not in by_name and not of_paper:
             raise ValueError(_unknown(name, by_name))
         chosen |= {name: by_name[name]} if name in by_name else of_paper

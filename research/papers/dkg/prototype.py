@@ -160,8 +160,8 @@ def _listed(gains: dict[int, float]) -> str:
 
 def _more(record: Record) -> Fact:
     gains = _gains(record)
-    several = [gain for k, gain in gains.items() if k > 1]
-    return Fact(sum(gain > 1 for gain in several) >= 0.75 * len(several), _listed(gains))
+    parallel = [gain for k, gain in gains.items() if k > 1]
+    return Fact(sum(gain > 1 for gain in parallel) >= 0.75 * len(parallel), _listed(gains))
 
 
 def _twice(record: Record) -> Fact:

@@ -52,11 +52,11 @@ def _consistent_moves_least(record: Record) -> Fact:
 
 
 def _consistent_balances_worst(record: Record) -> Fact:
-    others = [p for p in record.parameters["planner"] if p != "consistent"]
+    rivals = [p for p in record.parameters["planner"] if p != "consistent"]
     holds = all(
         not_above(record, "b", p, "consistent", resources=r)
         for r in record.parameters["resources"]
-        for p in others
+        for p in rivals
     )
     return Fact(holds, _balances(record, "LLL"))
 
