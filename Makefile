@@ -141,7 +141,7 @@ bench-locality: $(STAMP) ## Measure chained operators on several hosts (root; lo
 	$(WITH_JAVA) $(BIN)/python -m benchmarks.locality
 
 .PHONY: bench-papers
-bench-papers: $(STAMP) ## Reproduce the figures of the papers, or resume; writes a page (hours)
+bench-papers: $(STAMP) ## Reproduce the figures of the papers, continuing a stopped run; writes a page (hours)
 	$(WITH_JAVA) $(BIN)/python -m research run --out benchmarks/results/papers
 	$(BIN)/python -m research report --out benchmarks/results/papers --docs docs/reproduction.md
 	$(BIN)/python -m research.beyond.pages

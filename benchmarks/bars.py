@@ -1,7 +1,7 @@
-"""Bars: a measured figure against the figure that was asked for.
+"""Bars: a measured number against its limit.
 
-Every benchmark prints its bars with PASS or FALLS SHORT, writes them as JSON with the commit and the
-machine, and exits with 1 if one falls short.
+Every benchmark prints its bars with PASS or FALLS SHORT, writes them as JSON with the commit and the machine, and
+exits with 1 if a bar falls short.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from research.papers.stamp import commit, machine
+from research.papers.provenance import commit, machine
 
 RESULTS = Path(__file__).parent / "results"
 
 
 @dataclass(frozen=True)
 class Bar:
-    """One figure that was asked for, and what was measured."""
+    """A measured number and its limit."""
 
     name: str
     measured: float
@@ -32,7 +32,7 @@ class Bar:
 
     @property
     def passed(self) -> bool:
-        """Whether the measured figure meets the limit."""
+        """Whether the measured number meets the limit."""
         return self.measured >= self.limit if self.at_least else self.measured <= self.limit
 
     def line(self) -> str:
@@ -56,12 +56,12 @@ def best_of(times: int, run: Callable[[], Any]) -> float:
 
 
 def finish(name: str, bars: list[Bar], details: dict[str, Any] | None = None) -> None:
-    """Write the JSON, print the verdict and leave with 1 if a bar falls short."""
+    """Write the JSON, print the verdict and exit with 1 if a bar falls short."""
     RESULTS.mkdir(exist_ok=True)
     stamp = {"commit": commit(), "machine": machine(), "when": time.strftime("%Y-%m-%d")}
     rows = [{**asdict(bar), "passed": bar.passed} for bar in bars]
     path = RESULTS / f"{name}.json"
     path.write_text(json.dumps({**stamp, "bars": rows, **(details or {})}, indent=1, default=float) + "\n")
     short = [bar for bar in bars if not bar.passed]
-    print(f"\n{len(bars) - len(short)} of {len(bars)} bars pass; figures in benchmarks/results/{path.name}")
+    print(f"\n{len(bars) - len(short)} of {len(bars)} bars pass; details in benchmarks/results/{path.name}")
     sys.exit(1 if short else 0)

@@ -1,8 +1,8 @@
 """`make bench-batch`: the batch operators against stock Spark, side by side in one run.
 
-Each section runs in a process of its own (it needs its own Spark) and may be run alone:
-`python -m benchmarks.batch routing`. Warm-up runs are discarded, contenders take turns, answers are checked equal,
-and a time is the least of its turns. Measuring and planning count as part of unskew's time.
+Each section runs in its own process, since it needs its own Spark, and may be run alone:
+`python -m benchmarks.batch routing`. Warm-up runs are discarded, contenders take turns, and a time is the shortest of
+all turns. Measuring and planning count towards unskew's time.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""CPU-bound `applyInPandas` on two cores: generated keys, generated text, real flights."""
+"""CPU-bound `applyInPandas` on two cores: generated keys, generated texts, real flights."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ import unskew
 from benchmarks.bars import Bar
 from benchmarks.batch_spark import in_turns, noop, parquet, session, tasks_of, zipf_keys
 from benchmarks.sections import save
-from research.papers.flights import flights as all_flights
+from research.papers.nyc_flights import flights as all_flights
 from unskew.core.loads import lower_bound
 from unskew.core.scheduling import makespan
 
 EXPONENTS = {1.0: 16_000, 1.2: 24_000, 1.5: 100_000, 2.0: 160_000}
-"""Zipf exponent → records, so that a run takes about as long for each."""
+"""Zipf exponent → records, so that runs take about the same time."""
 
 TASK_RECORDS = {**EXPONENTS, 1.0: 64_000}
-"""The same where tasks are looked at one by one: each should take a second where all are alike."""
+"""The same where tasks are timed one by one: if all are equal, each should take about a second."""
 
 SLOTS = (8, 16, 32)
 CORES = (35, 64, 200)
@@ -31,7 +31,7 @@ Function = Callable[[Any], Any]
 
 
 def score(rows: Any) -> Any:
-    """Sort a group by time and score each record, which takes as long for each, whatever the group."""
+    """Sort a group by time and score each record; all records take the same time."""
     return _scored(rows, 24_000)
 
 
@@ -50,7 +50,7 @@ def contenders(
     schema: Any,
     slots: int,
 ) -> dict[str, Callable[[], Any]]:
-    """Stock Spark as it comes, its usual remedies, and unskew with everything it needs included."""
+    """Stock Spark, its usual remedies, and unskew including everything it needs."""
 
     def stock(partitions: int, adaptive: bool) -> Callable[[], Any]:
         def run() -> None:
@@ -77,7 +77,7 @@ def contenders(
 def cpu() -> None:
     """Zipf keys, 8 to 32 slots on two cores."""
     spark = session("local[2]")
-    found: dict[str, Any] = {}
+    details: dict[str, Any] = {}
     aside, won = [0.0], [0.0]
     for exponent, rows in EXPONENTS.items():
         for keys in (100_000, 1_000_000):
@@ -85,28 +85,29 @@ def cpu() -> None:
             for slots in SLOTS:
                 plan = unskew.groupBy(df, "user", slots=slots).plan
                 runs = contenders(spark, df, ["user"], score, df.schema, slots)
-                times = in_turns(runs, repeat=1, warm_up=0 if found else 1)
+                times = in_turns(runs, repeat=1, warm_up=0 if details else 1)
                 rivals = min(t for name, t in times.items() if name != "unskew")
                 row: dict[str, Any] = {**times, "stepped aside": plan is None}
                 if plan is None:
                     aside.append(times["unskew"] / times["stock"])
                 else:
                     won.append(times["unskew"] / rivals)
-                found[f"z={exponent}, {keys} keys, N={slots}"] = row
-                shown = {k: round(float(v), 2) for k, v in row.items()}
-                print(f"    z={exponent}, {keys} keys, N={slots}: {shown}", flush=True)
-                save("batch", "cpu", _judged(aside, won), found)  # it takes long: keep what there is
+                details[f"z={exponent}, {keys} keys, N={slots}"] = row
+                rounded = {k: round(float(v), 2) for k, v in row.items()}
+                print(f"    z={exponent}, {keys} keys, N={slots}: {rounded}", flush=True)
+                # the section takes long: save what there is
+                save("batch", "cpu", _bars(aside, won), details)
 
 
 def tasks() -> None:
-    """How even the tasks of these jobs are, and how long they would take on more cores."""
+    """How even the tasks of these jobs are, and how long the jobs would take on more cores."""
     spark = session("local[2]")
-    found: dict[str, Any] = {}
+    details: dict[str, Any] = {}
     worst = 0.0
     for exponent, rows in TASK_RECORDS.items():
         for keys in (100_000, 1_000_000):
             df = _records(spark, rows, keys, exponent)
-            if not found:
+            if not details:
                 noop(unskew.groupBy(df, "user").applyInPandas(score, df.schema))  # warm-up
             histogram = unskew.measure(df, "user", sample=None)
             for slots in SLOTS:
@@ -115,29 +116,39 @@ def tasks() -> None:
                     continue
                 job = partial(noop, grouped.applyInPandas(score, df.schema))
                 groups = [f"{exponent}-{keys}-{slots}-{i}" for i in range(5)]
-                # what else runs on the machine can only lengthen a task: its least time is its own
+                # other work on the machine can only lengthen a task, so its shortest time counts
                 spent = np.min([tasks_of(spark, group, job, slots) for group in groups], axis=0)
-                even, bound = float(max(spent) / np.mean(spent)), lower_bound(histogram, slots)
-                worst = max(worst, even / bound)
+                imbalance, bound = float(max(spent) / np.mean(spent)), lower_bound(histogram, slots)
+                worst = max(worst, imbalance / bound)
                 name = f"z={exponent}, {keys} keys, N={slots}"
-                found[name] = {"max/mean task": even, "bound": bound}
-                print(f"    {name}: max/mean {even:.3f}, bound {bound:.3f}", flush=True)
-    simulated = found["simulated cores"] = _simulated(spark)
+                details[name] = {"max/mean task": imbalance, "bound": bound}
+                print(f"    {name}: max/mean {imbalance:.3f}, bound {bound:.3f}", flush=True)
+    simulated = details["simulated cores"] = _simulated(spark)
     print(f"    simulated: {simulated}")
-    save("batch", "tasks", [Bar("tasks: max/mean time / its bound, worst", worst, 1.1, unit="×")], found)
+    save(
+        "batch",
+        "tasks",
+        [Bar("tasks: max/mean task time / its lower bound, worst case", worst, 1.1, unit="×")],
+        details,
+    )
 
 
-def _judged(aside: list[float], won: list[float]) -> list[Bar]:
+def _bars(aside: list[float], won: list[float]) -> list[Bar]:
     return [
-        Bar("cpu: unskew / stock where it steps aside, worst", max(aside), 1.05, unit="×"),
-        Bar("cpu: unskew / best rival elsewhere, worst", max(won), 1.0, unit="×"),
+        Bar(
+            "cpu: time of unskew / stock Spark where unskew steps aside, worst case",
+            max(aside),
+            1.05,
+            unit="×",
+        ),
+        Bar("cpu: time of unskew / best rival elsewhere, worst case", max(won), 1.0, unit="×"),
     ]
 
 
 def _simulated(spark: SparkSession) -> dict[str, Any]:
-    """Makespan on more cores by list scheduling of task times measured here; 200 slots, placed for such a machine."""
+    """Makespan on more cores, by list scheduling of task times measured here; 200 slots, planned for these cores."""
     df = _records(spark, EXPONENTS[1.0], 100_000, 1.0)
-    found = {}
+    speedups = {}
     stock = contenders(spark, df, ["user"], score, df.schema, 200)["AQE off"]
     plain = np.array(tasks_of(spark, "simulated-stock", stock, 200))
     histogram = unskew.measure(df, "user", sample=None)
@@ -146,8 +157,8 @@ def _simulated(spark: SparkSession) -> dict[str, Any]:
         grouped = unskew.groupBy(df, "user", plan=plan)
         job = partial(noop, grouped.applyInPandas(score, df.schema))
         ours = np.array(tasks_of(spark, f"simulated-{cores}", job, 200))
-        found[f"{cores} cores, stock / unskew"] = makespan(plain, cores) / makespan(ours, cores)
-    return found
+        speedups[f"{cores} cores, stock / unskew"] = makespan(plain, cores) / makespan(ours, cores)
+    return speedups
 
 
 def text() -> None:
@@ -171,7 +182,8 @@ def text() -> None:
 
         counts: dict[tuple[int, str], int] = {}
         for minute, body in zip(rows["minute"], rows["text"], strict=True):
-            for _ in range(8):  # a model reads the text several times
+            # a model reads the text several times
+            for _ in range(8):
                 names = re.findall(r"\b[A-Z][a-z]+\b", body)
             for name in names:
                 counts[minute // 60, name] = counts.get((minute // 60, name), 0) + 1
@@ -202,7 +214,7 @@ def flights() -> None:
     cases = {name: (df, name.split("+")) for name in ("tailnum", "dest", "carrier+dest")}
 
     def scored(rows: Any) -> Any:
-        # a quarter of the points: there are 20 times as many records, and a run should not take minutes
+        # a quarter of the points, since there are 20 times as many records and a run should not take minutes
         return _scored(rows, 6_000)
 
     _compare(spark, "flights", cases, scored, df.schema)
@@ -216,26 +228,28 @@ def _compare(
     schema: Any,
     repeat: int = 1,
 ) -> None:
-    found, worst = {}, 0.0
+    details, worst = {}, 0.0
     for name, (df, key) in cases.items():
         histogram = unskew.measure(df, key, sample=None)
         for slots in SLOTS:
             diagnosis = unskew.diagnose(df, key, slots=slots, sample=None)
             runs = contenders(spark, df, key, function, schema, slots)
-            times = in_turns(runs, repeat=repeat, warm_up=0 if found else 1)
+            times = in_turns(runs, repeat=repeat, warm_up=0 if details else 1)
             rivals = min(t for n, t in times.items() if n != "unskew")
             worst = max(worst, times["unskew"] / rivals)
-            found[f"{name}, N={slots}"] = {
+            row = details[f"{name}, N={slots}"] = {
                 **times,
                 "imbalance, hash": diagnosis.verdict("hash").imbalance,
                 "imbalance, auto": diagnosis.verdict("auto").imbalance,
                 "bound": lower_bound(histogram, slots),
             }
-            print(
-                f"    {name}, N={slots}: { {k: round(v, 2) for k, v in found[f'{name}, N={slots}'].items()} }",
-                flush=True,
-            )
-    save("batch", section, [Bar(f"{section}: unskew / best rival, worst", worst, 1.05, unit="×")], found)
+            print(f"    {name}, N={slots}: { {k: round(v, 2) for k, v in row.items()} }", flush=True)
+    save(
+        "batch",
+        section,
+        [Bar(f"{section}: time of unskew / best rival, worst case", worst, 1.05, unit="×")],
+        details,
+    )
 
 
 def _records(spark: SparkSession, rows: int, keys: int, exponent: float) -> DataFrame:

@@ -1,4 +1,4 @@
-"""Routing and measuring against the shuffle they go with: 10M rows, string keys, 64 slots."""
+"""Routing and measuring against the shuffle they come with: 10M rows, string keys, 64 slots."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def data(spark: SparkSession, exponent: float = 1.1) -> DataFrame:
 
 
 def stored(spark: SparkSession) -> DataFrame:
-    """The same, written out once so that every run reads it alike."""
+    """The same, written to Parquet once, so that every run reads the same files."""
     folder = tempfile.mkdtemp(prefix="unskew-bench-") + "/rows"
     data(spark).write.parquet(folder)
     return spark.read.parquet(folder)
@@ -52,14 +52,24 @@ def routing() -> None:
     times = in_turns(runs, repeat=5)
     plain = times["repartition(N, key)"]
     bars = [
-        Bar("slot column + shuffle, 128 heavy keys", times["128 heavy keys"] / plain, 1.10, unit="×"),
-        Bar("slot column + shuffle, 1000 heavy keys", times["1000 heavy keys"] / plain, 1.20, unit="×"),
+        Bar(
+            "routing: slot column and shuffle / plain shuffle, 128 heavy keys",
+            times["128 heavy keys"] / plain,
+            1.10,
+            unit="×",
+        ),
+        Bar(
+            "routing: slot column and shuffle / plain shuffle, 1000 heavy keys",
+            times["1000 heavy keys"] / plain,
+            1.20,
+            unit="×",
+        ),
     ]
     save("batch", "routing", bars, times)
 
 
 def measure() -> None:
-    """Full measure against the shuffle it precedes; sampled measure against a job that sorts and scores."""
+    """A full `measure` against the shuffle it precedes; a sampled one against a job that sorts and scores."""
     spark = session("local[2]")
     df = stored(spark)
     sorted_job = df.repartition(SLOTS, "user").sortWithinPartitions("user", "time")
@@ -70,18 +80,19 @@ def measure() -> None:
         "shuffle and sort": lambda: noop(sorted_job),
     }
     times = in_turns(runs, repeat=5)
-    part = df.sample(0.02, seed=0)  # the whole job would take an hour
+    # the whole job would take an hour
+    part = df.sample(0.02, seed=0)
     scored = in_turns({"applyInPandas": lambda: noop(_score(part))}, repeat=1, warm_up=0)
     times["applyInPandas on 2 % of the rows"] = scored["applyInPandas"]
     bars = [
         Bar(
-            "full measure / the shuffle it precedes",
+            "measure: full measure / the shuffle it precedes",
             times["measure"] / times["repartition(N, key)"],
             1.0,
             unit="×",
         ),
         Bar(
-            "measure with default sampling / applyInPandas on 2 % of the rows it measured",
+            "measure: measure with default sampling / applyInPandas on 2 % of the rows",
             times["measure, auto"] / times["applyInPandas on 2 % of the rows"],
             0.10,
             unit="×",

@@ -20,7 +20,7 @@ _EVENTS = tempfile.mkdtemp(prefix="unskew-events-")
 
 
 def session(master: str, **conf: str) -> SparkSession:
-    """A quiet session that writes its event log where `task_seconds` reads it."""
+    """A quiet session that writes its event log where `tasks_of` reads it."""
     builder = SparkSession.builder.master(master).appName("unskew-bench")
     fixed = {
         "spark.ui.enabled": "false",
@@ -41,7 +41,7 @@ def session(master: str, **conf: str) -> SparkSession:
 
 
 def in_turns(runs: dict[str, Callable[[], Any]], repeat: int, warm_up: int = 1) -> dict[str, float]:
-    """The least seconds of each contender: what else runs on the machine can only lengthen a turn."""
+    """The shortest time of each contender, in seconds: other work on the machine can only lengthen a turn."""
     times: dict[str, list[float]] = {name: [] for name in runs}
     for turn in range(warm_up + repeat):
         for name, run in runs.items():
@@ -49,7 +49,7 @@ def in_turns(runs: dict[str, Callable[[], Any]], repeat: int, warm_up: int = 1) 
             run()
             if turn >= warm_up:
                 times[name].append(time.perf_counter() - started)
-    return {name: min(found) for name, found in times.items()}
+    return {name: min(seconds) for name, seconds in times.items()}
 
 
 def noop(df: DataFrame) -> None:
@@ -58,7 +58,7 @@ def noop(df: DataFrame) -> None:
 
 
 def tasks_of(spark: SparkSession, group: str, run: Callable[[], Any], tasks: int) -> list[float]:
-    """Run a job under the name `group`; seconds of each of the `tasks` of its last stage, by partition."""
+    """Run a job as the job group `group`; the seconds of each of the `tasks` of its last stage, by partition."""
     spark.sparkContext.setJobGroup(group, group)
     run()
     spark.sparkContext.setJobGroup("", "")
@@ -68,7 +68,7 @@ def tasks_of(spark: SparkSession, group: str, run: Callable[[], Any], tasks: int
         stages, times = _read_tasks(group)
         if stages and len(times.get(max(stages), ())) == tasks:
             break
-        time.sleep(0.1)  # the log is written behind the job
+        time.sleep(0.1)  # Spark writes the log later
     last = times[max(s for s in stages if s in times)]
     return [last[i] for i in sorted(last)]
 
@@ -95,7 +95,7 @@ def _read_tasks(group: str) -> tuple[set[int], dict[int, dict[int, float]]]:
 
 
 def zipf_keys(rows: int, keys: int, exponent: float, seed: int = 0) -> np.ndarray[Any, Any]:
-    """Key numbers drawn from a Zipf distribution; which number is hot is drawn too."""
+    """Key numbers drawn from a Zipf distribution; which numbers are hot is random too."""
     random = np.random.default_rng(seed)
     shares = np.cumsum(1.0 / np.arange(1, keys + 1) ** exponent)
     ranks = np.searchsorted(shares, random.random(rows) * shares[-1])
@@ -103,7 +103,7 @@ def zipf_keys(rows: int, keys: int, exponent: float, seed: int = 0) -> np.ndarra
 
 
 def parquet(spark: SparkSession, table: pa.Table, name: str, files: int = 4) -> DataFrame:
-    """The table as a DataFrame read from a few Parquet files."""
+    """The table as a DataFrame that reads a few Parquet files."""
     folder = Path(tempfile.mkdtemp(prefix="unskew-bench-")) / name
     spark.createDataFrame(table).repartition(files).write.parquet(str(folder))
     return spark.read.parquet(str(folder))

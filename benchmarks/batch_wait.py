@@ -14,10 +14,10 @@ from benchmarks.batch_spark import in_turns, noop, parquet, session, zipf_keys
 from benchmarks.sections import save
 
 CORES, SITES, RECORDS, WAIT = 16, 64, 8000, 0.075
-"""600 seconds of waiting in all: 37.5 s when spread evenly over 16 cores."""
+"""600 seconds of waiting in total: 37.5 s if spread evenly over 16 cores."""
 
 PAGE = 4096
-"""Bytes a record carries. With next to none Spark's AQE would put everything into one task, which would flatter us."""
+"""Bytes per record. With very few, AQE would put everything into one task, which would flatter unskew."""
 
 EXPONENTS = (0.3, 0.5, 0.8)
 PARTITIONS = (16, 32)
@@ -26,7 +26,7 @@ SCHEMA = "site string, pages long"
 
 
 def fetch(rows: Any) -> Any:
-    """Wait once for every record of the site."""
+    """Wait for every record of the site."""
     import time
 
     time.sleep(WAIT * len(rows))
@@ -34,12 +34,13 @@ def fetch(rows: Any) -> Any:
 
 
 def wait() -> None:
-    """Speedup over stock Spark, and the share of the possible speedup that is reached; exponents, then partitions."""
+    """Speedup over stock Spark, and the share of the possible speedup, by exponent and by number of partitions."""
     spark = session(f"local[{CORES}]")
-    found: dict[str, Any] = {}
+    details: dict[str, Any] = {}
     shares = []
     warm = _pages(spark, 1.0)
-    for _ in range(2):  # start the Python workers, compile the queries
+    # start the Python workers and compile the queries
+    for _ in range(2):
         few = warm.sample(0.02, seed=1)
         noop(unskew.groupBy(few, "site", slots=CORES, planner="keel").applyInPandas(fetch, SCHEMA))
         noop(few.groupBy("site").applyInPandas(fetch, SCHEMA))
@@ -48,11 +49,13 @@ def wait() -> None:
         df = _pages(spark, exponent)
         row = _compare(spark, df, partitions)
         shares.append(row["share of the possible speedup"])
-        found[f"z={exponent}, N={partitions}"] = row
+        details[f"z={exponent}, N={partitions}"] = row
         print(f"    z={exponent}, N={partitions}: { {k: round(v, 2) for k, v in row.items()} }", flush=True)
     worst = min(shares)
-    bar = Bar("wait: speedup / the speedup the bound allows, worst", worst, 0.9, at_least=True, unit="×")
-    save("batch", "wait", [bar], found)
+    bar = Bar(
+        "wait: speedup / the speedup that the bound allows, worst case", worst, 0.9, at_least=True, unit="×"
+    )
+    save("batch", "wait", [bar], details)
 
 
 def _compare(spark: SparkSession, df: DataFrame, partitions: int) -> dict[str, Any]:

@@ -1,8 +1,8 @@
-"""A Spark standalone cluster on one machine, each worker on a host of its own: for benchmarks and tests.
+"""A standalone Spark cluster on one machine, with each worker on its own simulated host, for benchmarks and tests.
 
-It is here and not in `scripts`, which is no package, so that both can import it; `scripts/cluster.py` is its command
-line. The Spark is the one that pip installed, without an external shuffle service. Every worker keeps its files in a
-folder of its own, so what a task reads of another worker's shuffle files comes over the link.
+The module is here and not in `scripts`, which is not a package, so that both can import it; `scripts/cluster.py` is its
+command line. It uses the Spark that pip installed, without an external shuffle service. Every worker has its own
+folder, so a task reads shuffle files of another worker over the link.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from benchmarks.network import Network, bits_per_second, why_not
 ROOT = Path(__file__).parents[1]
 PYTHONPATH = f"{ROOT / 'src'}{os.pathsep}{ROOT}"
 MASTER = 0
-"""The host of the master; workers are hosts 1, 2, …"""
+"""The master's host; workers are hosts 1, 2, …"""
 
 MOST_WORKERS = 6
 PATIENCE = 180
-"""Seconds in which all workers must have registered."""
+"""Seconds within which all workers must register."""
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """A master and `workers` workers, each with `cores`, `memory` and a link of `rate`; stopped on leaving a `with`.
+    """A master and `workers` workers, each with `cores`, `memory` and a link of `rate`; a `with` block stops it.
 
     >>> with Cluster(workers=4, rate="100mbit") as cluster:  # doctest: +SKIP
     ...     builder = SparkSession.builder.config(map=cluster.conf)
@@ -47,8 +47,8 @@ class Cluster:
 
     def __post_init__(self) -> None:
         if not 1 <= self.workers <= MOST_WORKERS:
-            raise ValueError(f"there are 1 to {MOST_WORKERS} workers, not {self.workers}")
-        bits_per_second(self.rate)  # a wrong one is told before anything starts
+            raise ValueError(f"workers must be between 1 and {MOST_WORKERS}, not {self.workers}")
+        bits_per_second(self.rate)  # refuse a wrong rate before anything starts
 
     def __enter__(self) -> Cluster:
         self.start()
@@ -59,7 +59,7 @@ class Cluster:
 
     @property
     def network(self) -> Network:
-        """The hosts and links: to cut, mend, kill and limit."""
+        """The hosts and their links, to cut, reconnect, kill and limit."""
         return Network(self.name)
 
     @property
@@ -69,7 +69,7 @@ class Cluster:
 
     @property
     def conf(self) -> dict[str, str]:
-        """What a session of the driver must set; `env` says what its environment must have."""
+        """What the driver's session must set; `env` is what its environment must have."""
         gateway = self.network.gateway
         return {
             "spark.master": self.url,
@@ -78,14 +78,14 @@ class Cluster:
             "spark.executor.cores": str(self.cores),
             "spark.executor.memory": self.memory,
             "spark.executorEnv.PYTHONPATH": PYTHONPATH,
-            # a task on the executor that starts first would otherwise do all the work
+            # otherwise the executor that starts first would get all tasks
             "spark.scheduler.minRegisteredResourcesRatio": "1.0",
             "spark.scheduler.maxRegisteredResourcesWaitingTime": "60s",
         }
 
     @property
     def env(self) -> dict[str, str]:
-        """What the environment of the driver must have."""
+        """What the driver's environment must have."""
         return {
             "PYSPARK_PYTHON": sys.executable,
             "PYTHONPATH": PYTHONPATH,
@@ -94,17 +94,18 @@ class Cluster:
 
     @property
     def folder(self) -> Path:
-        """Logs and local files, a folder for each host; removed by `stop`."""
+        """Logs and local files, one folder per host; `stop` removes it."""
         return Path(tempfile.gettempdir()) / f"unskew-cluster-{self.name}"
 
     def start(self) -> None:
-        """Start everything and wait until all workers have registered; what a failed start began is stopped."""
+        """Start everything and wait until all workers have registered; if that fails, stop everything."""
         reason = why_not()
         if reason is not None:
-            raise RuntimeError(f"no cluster can be started: {reason}")
+            raise RuntimeError(f"cannot start a cluster: {reason}")
         self.network.create()
         try:
-            shutil.rmtree(self.folder, ignore_errors=True)  # of a cluster that ended with its machine
+            # left over if the machine stopped before the cluster
+            shutil.rmtree(self.folder, ignore_errors=True)
             self.folder.mkdir(mode=0o700)
             self._start_master()
             for worker in range(1, self.workers + 1):
@@ -115,7 +116,7 @@ class Cluster:
             raise
 
     def stop(self) -> None:
-        """Stop everything and leave nothing behind, whatever there is, and whoever started it."""
+        """Stop everything and leave nothing behind; works on a partial cluster and from any process."""
         self.network.remove()
         shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -126,9 +127,9 @@ class Cluster:
                 self.network.limit(host, rate)
 
     def registered(self) -> dict[str, str]:
-        """The state of each worker as its master sees it, by address; nothing if the master does not answer."""
+        """The state of each worker according to the master, by address; empty if the master does not answer."""
         try:
-            # not by a proxy that the environment may name
+            # without a proxy that the environment may set
             opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
             with opener.open(f"http://{self.network.address(MASTER)}:8080/json/", timeout=5) as answer:
                 workers: list[dict[str, Any]] = json.load(answer)["workers"]
@@ -166,7 +167,8 @@ class Cluster:
             "SPARK_LOCAL_DIRS": str(home / "local"),
             "SPARK_DAEMON_MEMORY": "256m",
             "SPARK_DAEMON_JAVA_OPTS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
-            "TMPDIR": str(home / "tmp"),  # also of the executors' Python workers
+            # the executors' Python workers use it too
+            "TMPDIR": str(home / "tmp"),
         }
         command = (str(spark / "bin" / "spark-class"), java_class, *options)
         with (home / "log").open("ab") as log:
@@ -174,18 +176,18 @@ class Cluster:
 
     def _wait_for_workers(self) -> None:
         end = time.monotonic() + PATIENCE
-        while len(found := self.registered()) < self.workers:
+        while len(registered := self.registered()) < self.workers:
             if time.monotonic() > end:
                 logs = [log.read_text(errors="replace")[-1000:] for log in sorted(self.folder.glob("*/log"))]
-                told = "\n".join(logs)
                 raise RuntimeError(
-                    f"{len(found)} of {self.workers} workers registered within {PATIENCE} s:\n{told}"
+                    f"only {len(registered)} of {self.workers} workers registered within {PATIENCE} s; their logs:\n"
+                    + "\n".join(logs)
                 )
             time.sleep(0.2)
 
 
 def _spark_home() -> Path:
-    found = importlib.util.find_spec("pyspark")
-    if found is None or found.origin is None:
-        raise RuntimeError(f"there is no pyspark in {sys.executable}: run this with the Python of .venv")
-    return Path(found.origin).parent
+    package = importlib.util.find_spec("pyspark")
+    if package is None or package.origin is None:
+        raise RuntimeError(f"{sys.executable} has no pyspark: run this with the Python of .venv")
+    return Path(package.origin).parent

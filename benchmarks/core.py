@@ -1,6 +1,6 @@
-"""`make bench-core`: the bars of the core, each with its measured figure.
+"""`make bench-core`: the bars of the core.
 
-Quality and movement are exact replays; times are the best of five on this machine.
+Quality and movement come from exact replays; times are the best of five runs on this machine.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ BUDGETS = (0.0, 0.002, 0.005, 0.01, 0.02)
 
 
 def main() -> None:
-    """Measure every bar, print it as it comes, and finish with the verdict."""
+    """Measure and print bar by bar, and finish with the verdict."""
     bars: list[Bar] = []
     details: dict[str, Any] = {}
     for section in (exactness, quality, drift, papers, speed):
@@ -45,62 +45,71 @@ def main() -> None:
 
 
 def exactness(details: dict[str, Any]) -> Iterator[Bar]:
-    """Planners against plain-loop transcriptions of the papers' listings."""
+    """Planners against literal transcriptions of the papers' listings."""
     command = [sys.executable, "-m", "pytest", "-q", "--no-cov", "-k", "listing", "tests/core"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    last = done.stdout.strip().splitlines()[-1]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    last = result.stdout.strip().splitlines()[-1]
     details["exactness"] = last
-    yield Bar("listings that differ from the planner", float(done.returncode != 0), 0, note=last)
+    yield Bar(
+        "exactness: listings that a planner differs from (0 or 1)",
+        float(result.returncode != 0),
+        0,
+        note=last,
+    )
 
 
 def quality(details: dict[str, Any]) -> Iterator[Bar]:
-    """Keel on Zipf keys: table from 10⁷ draws, judged on the true distribution."""
+    """Keel on Zipf keys: a table planned from 10⁷ draws, judged on the true distribution."""
     random = np.random.default_rng(1)
-    found = details["quality"] = {}
+    excess = details["quality"] = {}
     for keys in (100_000, 1_000_000):
         for exponent in (0.8, 1.0, 1.2, 1.5, 2.0):
             truth = zipf(keys, exponent)
-            drawn = random.multinomial(10_000_000, truth)
-            seen = np.flatnonzero(drawn)
-            sample = Histogram.from_arrays(seen, drawn[seen])
+            counts = random.multinomial(10_000_000, truth)
+            present = np.flatnonzero(counts)
+            sample = Histogram.from_arrays(present, counts[present])
             true = Histogram.from_arrays(np.arange(keys), truth)
             for slots in SLOTS:
                 loads = slot_loads(make_table("keel", sample, slots), true)
-                found[f"{keys} keys, z={exponent}, N={slots}"] = loads.max() / max(truth[0], 1 / slots)
-    worst = max(found, key=found.__getitem__)
-    yield Bar("keel: highest max load / max(f₁, 1/N)", found[worst], 1.02, note=f"worst at {worst}")
+                excess[f"{keys} keys, z={exponent}, N={slots}"] = loads.max() / max(truth[0], 1 / slots)
+    worst = max(excess, key=excess.__getitem__)
+    yield Bar("keel: max load / max(f₁, 1/N), worst case", excess[worst], 1.02, note=f"worst at {worst}")
 
 
 def drift(details: dict[str, Any]) -> Iterator[Bar]:
-    """20 windows of a drifting stream, N = 20: imbalance over its bound against state moved."""
+    """20 windows of a drifting stream, N = 20: imbalance over its bound, and state moved."""
     windows = list(drifting_windows())
     front = {f"target {t:g}": outcome(replay("keel", windows, 20, target=t)) for t in TARGETS}
     front |= {f"budget {b:g}": outcome(replay("keel", windows, 20, target=0.0, budget=b)) for b in BUDGETS}
-    others = {
+    rivals = {
         name: outcome(replay(name, windows, 20))
         for name in PLANNERS
         if name not in ("keel", "locality", "auto")
     }
     keel = front["target 0.01"]
-    beaten = [n for n, o in others.items() if o.imbalance < keel.imbalance and o.moved < keel.moved]
-    unmatched = [n for n, o in others.items() if not any(_as_good(k, o) for k in front.values())]
-    details["drift"] = {name: vars(o) for name, o in (others | front).items()}
-    for name, o in sorted(others.items(), key=lambda pair: pair[1].imbalance):
-        print(f"    {name:10} {o.imbalance:7.4f} × bound, {o.moved:8.3%} of the state moved a window")
-    print(f"    {'keel':10} {keel.imbalance:7.4f} × bound, {keel.moved:8.3%} of the state moved a window")
-    yield Bar("planners that beat keel on both", len(beaten), 0, note=", ".join(beaten))
+    better = [n for n, o in rivals.items() if o.imbalance < keel.imbalance and o.moved < keel.moved]
+    unmatched = [n for n, o in rivals.items() if not any(_as_good(k, o) for k in front.values())]
+    details["drift"] = {name: vars(o) for name, o in (rivals | front).items()}
+    for name, o in sorted(rivals.items(), key=lambda pair: pair[1].imbalance):
+        print(f"    {name:10} {o.imbalance:7.4f} × bound, {o.moved:8.3%} of the state moved per window")
+    print(f"    {'keel':10} {keel.imbalance:7.4f} × bound, {keel.moved:8.3%} of the state moved per window")
+    yield Bar("drift: planners that beat keel on both", len(better), 0, note=", ".join(better))
     yield Bar(
-        "planners that no setting of keel matches on both", len(unmatched), 0, note=", ".join(unmatched)
+        "drift: planners that no setting of keel matches on both",
+        len(unmatched),
+        0,
+        note=", ".join(unmatched),
     )
-    picture(others, front)
+    picture(rivals, front)
 
 
-def picture(others: dict[str, Outcome], front: dict[str, Outcome]) -> None:
-    """All planners and keel's front, imbalance over bound against state moved."""
+def picture(rivals: dict[str, Outcome], front: dict[str, Outcome]) -> None:
+    """Draw all planners and keel's front: imbalance over its bound against state moved."""
     import matplotlib
 
     matplotlib.use("svg")
-    matplotlib.rcParams["svg.hashsalt"] = "unskew"  # the same figures give the same file
+    # the same numbers give the same file
+    matplotlib.rcParams["svg.hashsalt"] = "unskew"
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(figsize=(7, 4.5), layout="constrained")
@@ -110,9 +119,9 @@ def picture(others: dict[str, Outcome], front: dict[str, Outcome]) -> None:
         [i for _, i in points],
         "o-",
         color="#0072B2",
-        label="keel, over its knob",
+        label="keel, by target and budget",
     )
-    for name, o in others.items():
+    for name, o in rivals.items():
         if name != "single":
             axes.plot(o.moved * 100, o.imbalance, "s", color="#D55E00")
             axes.annotate(
@@ -120,7 +129,7 @@ def picture(others: dict[str, Outcome], front: dict[str, Outcome]) -> None:
             )
     axes.set(
         xscale="symlog",
-        xlabel="state moved a window, % (0 at the left edge)",
+        xlabel="state moved per window, % (0 at the left edge)",
         ylabel="imbalance / lower bound",
         title="Drifting Zipf stream, N = 20 (single: 12 and 0 %, not shown)",
     )
@@ -130,7 +139,7 @@ def picture(others: dict[str, Outcome], front: dict[str, Outcome]) -> None:
 
 
 def papers(details: dict[str, Any]) -> Iterator[Bar]:
-    """Figures of the papers."""
+    """Numbers of the papers."""
     grown = compute(RESOURCES, resources=["LLL"], planner=list(OURS))
     for name in OURS:
         b, m = (value(grown, measure, planner=name) for measure in ("b", "m"))
@@ -151,31 +160,32 @@ def papers(details: dict[str, Any]) -> Iterator[Bar]:
 
 
 def speed(details: dict[str, Any]) -> Iterator[Bar]:
-    """Planning and look-up times, best of 5; sketches in keys a second."""
+    """Planning and look-up times, best of 5; sketches in keys per second."""
     for rows, limits in ((40, (5, 10, 20)), (500, (30, 60, 400))):
         histogram, previous, options = gedik_case(rows)
         for name, limit in zip(("scan", "redist", "readj"), limits, strict=True):
             table = make_table(name, histogram, 10, previous, **options)
-            took = best_of(5, partial(make_table, name, histogram, 10, previous, **options))
-            yield Bar(f"{name}, R = {len(table.hashes)}, N = 10", took, limit, unit=" ms")
+            milliseconds = best_of(5, partial(make_table, name, histogram, 10, previous, **options))
+            yield Bar(
+                f"{name}: planning time, R = {len(table.hashes)}, N = 10", milliseconds, limit, unit=" ms"
+            )
     for slots, limit in ((20, 5), (200, 50)):
         before, after = list(drifting_windows(steps=2))
         for name in ("kip", "keel"):
             previous = make_table(name, before, slots)
-            took = best_of(5, partial(make_table, name, after, slots, previous))
+            following = best_of(5, partial(make_table, name, after, slots, previous))
             first = best_of(5, partial(make_table, name, after, slots))
-            yield Bar(f"{name}, N = {slots}, first plan or next", max(took, first), limit, unit=" ms")
+            slower = max(first, following)
+            yield Bar(f"{name}: planning time, N = {slots}, first or next plan", slower, limit, unit=" ms")
     yield from keel_at_scale()
     table = RoutingTable.build(64, np.arange(4096) % 64, np.arange(2000), np.arange(2000) % 64)
     hashes = np.random.default_rng(0).integers(-(2**63), 2**63 - 1, 10**7)
     hashes[::10] = table.hashes[np.arange(10**6) % 2000]
-    took = best_of(5, lambda: table.slot_of_hashes(hashes)) / 1e3
-    yield Bar("look-up of 10⁷ hashed keys, 2000 heavy", took, 1.0, unit=" s")
+    lookup = best_of(5, lambda: table.slot_of_hashes(hashes)) / 1e3
+    yield Bar("look-up of 10⁷ hashed keys, 2000 heavy keys", lookup, 1.0, unit=" s")
     speeds = details["sketch keys/s"] = sketch_speeds()
-    asked = [
-        name for name in speeds if not name.startswith("sliding")
-    ]  # the sliding one has no bar of its own
-    slowest = min(asked, key=speeds.__getitem__)
+    # the sliding sketch has no bar
+    slowest = min((name for name in speeds if not name.startswith("sliding")), key=speeds.__getitem__)
     yield Bar(
         "slowest sketch, batch updates",
         speeds[slowest] / 1e6,
@@ -187,8 +197,8 @@ def speed(details: dict[str, Any]) -> Iterator[Bar]:
 
 
 def gedik_case(rows: int) -> tuple[Histogram, RoutingTable, dict[str, Any]]:
-    """A drifted window, the table of 9 slots before it, and a σ that makes about `rows` keys heavy."""
-    # the state of a window is its records, as in the paper: one resource function serves all three
+    """A window after a drift, the table for 9 slots before it, and a σ that makes about `rows` keys heavy."""
+    # the state of a window is its records, as in the paper, so one resource function serves all three
     before, after = list(drifting_windows(steps=2, keys=1_000_000, draws=10_000_000, state_windows=1))
     mean = after.total / 10
     theta = 0.2 / (1 + 1.2 / 9)
@@ -198,7 +208,7 @@ def gedik_case(rows: int) -> tuple[Histogram, RoutingTable, dict[str, Any]]:
 
 
 def keel_at_scale() -> Iterator[Bar]:
-    """N = 10 000 slots and 10⁵ heavy keys, a first plan and the next one."""
+    """10 000 slots and 10⁵ heavy keys: a first plan and the next one."""
     random = np.random.default_rng(0)
     loads = zipf(1_000_000, 0.5)
     options: dict[str, Any] = {"grain": 1e-9, "rows": 200_000}
@@ -209,9 +219,11 @@ def keel_at_scale() -> Iterator[Bar]:
     before, after = windows
     previous = make_table("keel", before, 10_000, **options)
     first = best_of(5, lambda: make_table("keel", after, 10_000, **options)) / 1e3
-    took = best_of(5, lambda: make_table("keel", after, 10_000, previous, **options)) / 1e3
+    following = best_of(5, lambda: make_table("keel", after, 10_000, previous, **options)) / 1e3
     note = f"{len(previous.hashes)} rows, first plan {first:.2f} s"
-    yield Bar("keel, N = 10 000, 10⁵ heavy keys", max(took, first), 2, unit=" s", note=note)
+    yield Bar(
+        "keel: planning time, N = 10 000, 10⁵ heavy keys", max(first, following), 2, unit=" s", note=note
+    )
 
 
 def _as_good(ours: Outcome, theirs: Outcome) -> bool:

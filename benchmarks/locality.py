@@ -1,7 +1,7 @@
-"""`make bench-locality`: operators in a row, on several hosts and on one.
+"""`make bench-locality`: chained operators, on several hosts and on one.
 
-Each section runs in a process of its own and may be run alone: `python -m benchmarks.locality synthetic`. Those on
-several hosts (`synthetic`, `step`) start a small cluster on this machine, which needs root: see docs/cluster.md.
+Each section runs in its own process and may be run alone: `python -m benchmarks.locality synthetic`. Those on several
+hosts (`synthetic`, `step`) start a small cluster on this machine, which needs root: see docs/cluster.md.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
 """The synthetic workload of Caneill et al. (their Figures 7-9) as a batch chain on hosts with limited links.
 
-Records have two integers, which are equal in a share of them (the locality of the data), and padding that does not
-compress. As in the paper records reach the first operator without the network, which is what "locality 100 % avoids
-all network communication" means: here the first operator attaches the padding. Two things differ. The paper has as
-many keys as servers; here there are 32 a server, because the tasks of a batch are not tied to a place, and Spark
-would run each where its one key's records are, whatever the table. For the same reason its worst case, equal keys
-one server on, would be as good as the best: here they are dealt to all other servers.
+Records have two integers, which are equal in a share of the records (the locality of the data), and padding that does
+not compress. As in the paper, records reach the first operator without the network, which is what "locality 100 %
+avoids all network communication" means: here the first operator attaches the padding. Two things differ. The paper
+has as many keys as servers; here there are 32 per server, because the tasks of a batch are not tied to a place, and
+with one key per server Spark would run each task where the records of its key are, under any table. For the same
+reason the paper's worst case, where equal keys go to the next server, would be as good as the best case: here they
+are distributed over all other servers.
 """
 
 from __future__ import annotations
@@ -39,12 +40,12 @@ SERVERS = (2, 4, 6)
 PADDINGS = (0, 4, 12, 20)
 LOCALITIES = (0.6, 0.8, 1.0)
 BYTES = 48_000_000
-"""Of padding a server: about four seconds of its link, if all came over it."""
+"""Bytes of padding per server: about four seconds of its link, if all of them used it."""
 
 MOST_RECORDS = 60_000
 BUCKETS = 1024
 KEYS = 32
-"""Keys a server."""
+"""Keys per server."""
 
 
 @dataclass(frozen=True)
@@ -57,16 +58,16 @@ class Setting:
 
     @property
     def records(self) -> int:
-        """As many as make up the bytes, within reason."""
-        each = BYTES // max(self.padding * 1000, 1)
-        return self.servers * min(each, MOST_RECORDS)
+        """As many as `BYTES` allow, up to a limit per server."""
+        per_server = BYTES // max(self.padding * 1000, 1)
+        return self.servers * min(per_server, MOST_RECORDS)
 
     def __str__(self) -> str:
         return f"{self.servers} servers, locality {self.locality:.0%}, {self.padding} kB"
 
 
 JUDGED = Setting(4, 0.8, 12)
-"""The point that the bar is about."""
+"""The point that the bar judges."""
 
 
 def settings() -> list[Setting]:
@@ -79,31 +80,38 @@ def settings() -> list[Setting]:
 
 def synthetic() -> None:
     """Hash, locality-aware and worst case at every point."""
-    found: dict[str, Any] = {}
-    apart = [0.0]
+    details: dict[str, Any] = {}
+    deviations = [0.0]
     for servers in SERVERS:
         with Cluster(workers=servers, rate=RATE, memory="1g") as cluster, session(cluster) as spark:
             _point(spark, Setting(servers, 0.8, 4), 1)  # warm-up
             for setting in (s for s in settings() if s.servers == servers):
-                row = found[str(setting)] = _point(spark, setting, 3 if setting == JUDGED else 1)
-                apart.append(
-                    abs(row["locality-aware"]["remote"] / row["predicted"] - 1.0) if row["predicted"] else 0.0
-                )
-                print(f"    {setting}: {_shown(row)}", flush=True)
-                save("locality", "synthetic", _bars(found, apart), found)
+                row = details[str(setting)] = _point(spark, setting, 3 if setting == JUDGED else 1)
+                if row["predicted"]:
+                    deviations.append(abs(row["locality-aware"]["remote"] / row["predicted"] - 1.0))
+                print(f"    {setting}: {_summary(row)}", flush=True)
+                save("locality", "synthetic", _bars(details, deviations), details)
 
 
-def _bars(found: dict[str, Any], apart: list[float]) -> list[Bar]:
-    bars = [Bar("remote bytes of locality-aware against the plan, farthest", max(apart), 0.1)]
-    row = found.get(str(JUDGED))
+def _bars(details: dict[str, Any], deviations: list[float]) -> list[Bar]:
+    bars = [Bar("remote bytes of locality-aware: deviation from the plan, worst case", max(deviations), 0.1)]
+    row = details.get(str(JUDGED))
     if row:
         gain = row["locality-aware"]["throughput"] / row["hash"]["throughput"]
-        bars.append(Bar("throughput / hash at 80 %, 12 kB, 4 servers", gain, 2.0, at_least=True, unit="×"))
+        bars.append(
+            Bar(
+                "throughput of locality-aware / hash at 80 %, 12 kB, 4 servers",
+                gain,
+                2.0,
+                at_least=True,
+                unit="×",
+            )
+        )
     return bars
 
 
 def _point(spark: SparkSession, setting: Setting, turns: int) -> dict[str, Any]:
-    """All contenders in turns; the median time of each."""
+    """Run all contenders in turns; throughputs are from their median times."""
     keys = KEYS * setting.servers
     a, b = synthetic_pairs(keys, setting.locality, setting.records)
     df = spark.createDataFrame(pa.table({"a": a, "b": b})).repartition(setting.servers).cache()
@@ -114,7 +122,7 @@ def _point(spark: SparkSession, setting: Setting, turns: int) -> dict[str, Any]:
         "locality-aware": planned.tables,
         "worst case": _worst(setting.servers),
     }
-    wanted = [n for n in np.bincount(b).tolist() if n]
+    expected = [n for n in np.bincount(b).tolist() if n]
     times: dict[str, list[float]] = {name: [] for name in contenders}
     row: dict[str, Any] = {name: {} for name in contenders}
     for _ in range(turns):
@@ -123,7 +131,7 @@ def _point(spark: SparkSession, setting: Setting, turns: int) -> dict[str, Any]:
             started = time.perf_counter()
             counted = _run(df, tables, setting.padding * 1000)
             times[name].append(time.perf_counter() - started)
-            assert counted == wanted, name
+            assert counted == expected, name
             stages = metrics.by_stage()
             assert stages
             last = stages[max(stages)]
@@ -133,13 +141,13 @@ def _point(spark: SparkSession, setting: Setting, turns: int) -> dict[str, Any]:
         row[name]["throughput"] = setting.records / statistics.median(spent)
     df.unpersist()
     both = row["locality-aware"]["remote"] + row["locality-aware"]["local"]
-    # of the records of pairs that were not counted as many stay as with hashing
+    # records of pairs that were not counted stay as often as with hashing
     stays = expected_locality(planned.tables, planned.pairs, setting.servers, planned.server_of_slot)
     return {**row, "plan": stays, "predicted": (1.0 - stays) * both}
 
 
 def _run(df: DataFrame, tables: tuple[RoutingTable, ...], padding: int) -> list[int]:
-    """Attach padding to the records of each first key, count those of each second key."""
+    """Attach padding to the records of each first key, then count the records of each second key."""
     plans = tuple(Plan(table, Histogram.empty(pa.int64(), buckets=BUCKETS)) for table in tables)
     chain: PlannedChain[Grouped] = PlannedChain(df, (("a",), ("b",)), plans)
     padded = chain.applyInArrow(_pads(padding), "a long, b long, body binary")
@@ -166,7 +174,7 @@ def _counts() -> Callable[[pa.Table], pa.Table]:
 
 
 def _worst(servers: int) -> tuple[RoutingTable, ...]:
-    """Tables under which equal keys never meet: those of a slot are dealt to all others."""
+    """Tables under which equal keys never meet: the keys of a slot are distributed over all other slots."""
     keys, cells = np.arange(1, KEYS * servers + 1), np.arange(BUCKETS) % servers
     shifts = (np.zeros(len(keys), np.int64), 1 + keys // servers % (servers - 1))
     return tuple(
@@ -177,17 +185,18 @@ def _worst(servers: int) -> tuple[RoutingTable, ...]:
 
 @contextmanager
 def session(cluster: Cluster, **settings: str) -> Iterator[SparkSession]:
-    """A session on the cluster, its UI on, which has the figures."""
+    """A session on the cluster, with the UI on, since it provides the shuffle metrics."""
     os.environ.update(cluster.env)
     builder = SparkSession.builder.appName("unskew-bench").config(map=cluster.conf)
-    wanted = {
-        "spark.shuffle.compress": "false",  # padding does not compress, and the bytes can be foretold
+    defaults = {
+        # padding does not compress, and without compression the bytes can be predicted
+        "spark.shuffle.compress": "false",
         "spark.ui.port": "0",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
     }
-    for key, value in {**wanted, **settings}.items():
+    for key, value in {**defaults, **settings}.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     try:
@@ -196,7 +205,7 @@ def session(cluster: Cluster, **settings: str) -> Iterator[SparkSession]:
         spark.stop()
 
 
-def _shown(row: dict[str, Any]) -> str:
+def _summary(row: dict[str, Any]) -> str:
     rates = {n: round(figures["throughput"]) for n, figures in row.items() if isinstance(figures, dict)}
     remote = {n: round(figures["remote"] / 1e6, 1) for n, figures in row.items() if isinstance(figures, dict)}
-    return f"records a second {rates}, remote MB {remote}, plan {row['plan']:.2f}"
+    return f"records per second {rates}, remote MB {remote}, plan {row['plan']:.2f}"

@@ -31,7 +31,7 @@ POSTED = "tag long, country long, body binary"
 
 
 class Files:
-    """Batches as files, one a batch."""
+    """A stream of files, with the same number of files per batch."""
 
     def __init__(self, schema: str) -> None:
         self.root = Path(tempfile.mkdtemp(prefix="unskew-locality-"))
@@ -39,7 +39,7 @@ class Files:
         (self.root / "in").mkdir()
 
     def add(self, table: pa.Table, parts: int) -> None:
-        """One more batch, in as many files."""
+        """Add a batch in `parts` files."""
         batch = len(list((self.root / "in").iterdir())) // parts
         for part in range(parts):
             path = self.root / "in" / f"{batch:05d}-{part}.parquet"
@@ -53,7 +53,7 @@ class Files:
 
 
 def chain() -> None:
-    """One operator, two in a row, and two in a row whose pairs are counted; 200 000 rows a batch on two cores."""
+    """One operator, two chained ones, and two whose pairs are counted; 200 000 rows per batch on two cores."""
     spark = session("local[2]")
     source = Files("user long, item long")
     random = np.random.default_rng(0)
@@ -70,24 +70,30 @@ def chain() -> None:
         ),
     }
     times: dict[str, float] = {}
-    for turn, (name, build) in enumerate([next(iter(builds.items())), *builds.items()]):  # the first warms up
+    # the first one runs twice: once to warm up
+    for turn, (name, build) in enumerate([next(iter(builds.items())), *builds.items()]):
         query = build(source.read(spark, 2)).start(
             _noop, checkpoint=str(source.root / f"{turn}"), slots=2, trigger="availableNow"
         )
         query.awaitTermination()
         times[name] = seconds(query.recentProgress, WARM_UP)
-        print(f"    {name}: {times[name]:.3f} s a batch", flush=True)
+        print(f"    {name}: {times[name]:.3f} s per batch", flush=True)
     pairs = times["two, pairs"] / times["two"] - 1.0
     bars = [
-        Bar("a chain of two operators / one", times["two, pairs"] / times["one"], 2.2, unit="×"),
-        Bar("pair statistics, of the batch time", pairs, 0.1),
+        Bar(
+            "chain: batch time of two chained operators / one operator",
+            times["two, pairs"] / times["one"],
+            2.2,
+            unit="×",
+        ),
+        Bar("chain: extra batch time for pair statistics, as a share", pairs, 0.1),
     ]
     save("locality", "chain", bars, times)
 
 
 def step() -> None:
-    """Tagged pictures of countries: the times before and after the first reconfiguration (Figure 13)."""
-    found: dict[str, Any] = {}
+    """Pictures by tag, then by country: batch times before and after the first reconfiguration (Figure 13)."""
+    details: dict[str, Any] = {}
     bars = []
     for servers, rate in CLUSTERS:
         at = f"{servers} servers, {rate}"
@@ -97,7 +103,7 @@ def step() -> None:
             source.add(_pictures(random), servers)
         row: dict[str, Any] = {}
         with Cluster(workers=servers, rate=rate) as cluster, cluster_session(cluster) as spark:
-            # the first one warms up and is measured again
+            # the first run only warms up
             for name, policy in (("warm-up", None), ("hash", None), ("locality-aware", unskew.Policy())):
                 query = _posts(source.read(spark, servers)).start(
                     _noop,
@@ -108,37 +114,45 @@ def step() -> None:
                     placement=unskew.Placement(options={} if policy is None else {"every": 10}),
                 )
                 query.awaitTermination()
-                spent = [p["batchDuration"] / 1e3 for p in query.recentProgress]
+                durations = [p["batchDuration"] / 1e3 for p in query.recentProgress]
                 lines = query.journal(1)
                 row[name] = {
-                    "seconds": spent,
+                    "seconds": durations,
                     "locality": [line.get("locality") for line in lines],
                     "imbalance": [line["imbalance"] for line in lines],
                     "moved": [line["moved"]["rows"] for line in lines],
                     "reasons": [line["decision"]["reason"] for line in lines],
                 }
-                print(f"    {at}, {name}: {[round(s, 2) for s in spent]}", flush=True)
-        found[at] = row
+                print(f"    {at}, {name}: {[round(s, 2) for s in durations]}", flush=True)
+        details[at] = row
         before, after = (
             statistics.median(row["locality-aware"]["seconds"][part])
             for part in (slice(4, 10), slice(14, 24))
         )
-        fixed = statistics.median(row["hash"]["seconds"][14:24])
+        hashed = statistics.median(row["hash"]["seconds"][14:24])
         bars.append(
             Bar(
-                f"throughput after / before the first reconfiguration, {at}",
+                f"step: throughput after / before the first reconfiguration, {at}",
                 before / after,
                 1.0,
                 at_least=True,
                 unit="×",
             )
         )
-        bars.append(Bar(f"throughput after it / hash, {at}", fixed / after, 1.0, at_least=True, unit="×"))
-        save("locality", "step", bars, found)
+        bars.append(
+            Bar(
+                f"step: throughput after the first reconfiguration / hash, {at}",
+                hashed / after,
+                1.0,
+                at_least=True,
+                unit="×",
+            )
+        )
+        save("locality", "step", bars, details)
 
 
 def _pictures(random: np.random.Generator, rows: int = 6_000) -> pa.Table:
-    """Pictures like Flickr's, (tag, country, padding): a country has tags of its own."""
+    """Pictures like Flickr's, (tag, country, padding): every country has its own tags."""
     country = zipf(rows, 60, 0.6, random)
     own = country * 20 + zipf(rows, 20, 0.8, random)
     tag = np.where(random.random(rows) < 0.8, own, zipf(rows, 1200, 0.8, random))
@@ -161,12 +175,12 @@ def _posts(events: DataFrame) -> Any:
 
 
 def _counted(events: DataFrame, output: str) -> Any:
-    """Numbers the records of each user and passes them on, under the names of `output`."""
+    """Number the records of each user and emit them with the column names of `output`."""
     names = [part.split()[0] for part in output.split(", ")]
 
     def count(rows: pd.DataFrame, states: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-        seen = np.bincount(rows.index, minlength=len(states))
-        states["n"] = states["n"].fillna(0).astype("int64") + seen
+        counts = np.bincount(rows.index, minlength=len(states))
+        states["n"] = states["n"].fillna(0).astype("int64") + counts
         out = pd.DataFrame(
             dict(zip(names, (rows["user"], rows["item"], states["n"].to_numpy()[rows.index]), strict=True))
         )

@@ -1,6 +1,7 @@
-"""Hosts on one machine: network namespaces on a bridge, over links of a limited rate (Linux, root, iproute2).
+"""Hosts on one machine: network namespaces on a bridge, over links with a limited rate (Linux, root, iproute2).
 
-The kernel is the only record: names follow from the network's name, so what a crash left behind is found and removed.
+Only the kernel knows which networks exist. All names derive from the network's name, so `remove` finds and removes
+what a crash left behind.
 """
 
 from __future__ import annotations
@@ -27,10 +28,12 @@ _UNITS = {"k": 10**3, "m": 10**6, "g": 10**9}
 
 
 def why_not() -> str | None:
-    """Why there can be no network here, or None if there can."""
+    """Why this machine cannot have a network, or None if it can."""
     missing = [tool for tool in ("ip", "tc", "setsid") if shutil.which(tool) is None]
     if missing:
-        return f"{' and '.join(missing)} not found: install iproute2 and util-linux (on Debian with apt-get)"
+        return (
+            f"{' and '.join(missing)} not found: install iproute2 and util-linux (on Debian: apt-get install)"
+        )
     if os.geteuid() != 0:
         return "network namespaces need root: run it with sudo"
     probe = f"{PREFIX}probe{os.getpid()}"
@@ -43,21 +46,21 @@ def why_not() -> str | None:
 
 
 def networks() -> list[str]:
-    """The names of all networks on this machine, also of those that a crash left behind."""
-    found = {space.removeprefix(PREFIX).rpartition("-")[0] for space in _namespaces()}
-    found |= {
+    """The names of all networks on this machine, including those that a crash left behind."""
+    names = {space.removeprefix(PREFIX).rpartition("-")[0] for space in _namespaces()}
+    names |= {
         link["ifname"].removeprefix(PREFIX)
         for link in _json("ip", "-j", "link", "show", "type", "bridge")
         if link["ifname"].startswith(PREFIX)
     }
-    return sorted(found - {""})
+    return sorted(names - {""})
 
 
 def bits_per_second(rate: str) -> float:
-    """What `100mbit` or `1gbit` stands for."""
+    """The bits per second of a rate like `100mbit` or `1gbit`."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([kmg])bit", rate)
     if match is None:
-        raise ValueError(f"a rate is written like 100mbit or 1gbit, not {rate!r}")
+        raise ValueError(f"rate {rate!r} is not valid: write it like 100mbit or 1gbit")
     return float(match[1]) * _UNITS[match[2]]
 
 
@@ -65,20 +68,21 @@ def bits_per_second(rate: str) -> float:
 class Network:
     """A bridge and the hosts on it, numbered from 0; every process in a host's namespace belongs to that host.
 
-    That is what `kill` and `remove` go by: no process number is written down that could be another's later.
+    `kill` and `remove` rely on that: no process id is stored that could later belong to another process.
     """
 
     name: str
 
     def __post_init__(self) -> None:
-        if not re.fullmatch(
-            r"[a-z0-9]{1,8}", self.name
-        ):  # with prefix and number a link's name has 15 characters
-            raise ValueError(f"a name is one to eight small letters or digits, not {self.name!r}")
+        # with prefix and number the name of a link may have at most 15 characters
+        if not re.fullmatch(r"[a-z0-9]{1,8}", self.name):
+            raise ValueError(
+                f"network name {self.name!r} is not valid: use 1 to 8 lower-case letters or digits"
+            )
 
     @property
     def bridge(self) -> str:
-        """The link of this machine to the hosts."""
+        """The name of the bridge, which links this machine to the hosts."""
         return f"{PREFIX}{self.name}"
 
     @property
@@ -86,27 +90,25 @@ class Network:
         """The address of this machine as the hosts see it."""
         if not self.exists():
             raise RuntimeError(
-                f"there is no network {self.name!r} (there are: {', '.join(networks()) or 'none'})"
+                f"there is no network {self.name!r} (existing: {', '.join(networks()) or 'none'})"
             )
         return str(_json("ip", "-j", "-4", "addr", "show", "dev", self.bridge)[0]["addr_info"][0]["local"])
 
     def exists(self) -> bool:
-        """Whether there is such a network, or a part of one."""
+        """Whether this network, or a part of it, exists."""
         return self.name in networks()
 
     def create(self) -> None:
-        """Make the bridge, without hosts."""
+        """Create the bridge, without hosts."""
         if self.exists():
-            raise RuntimeError(
-                f"there is a network {self.name!r} already: stop it first, or choose another name"
-            )
+            raise RuntimeError(f"network {self.name!r} already exists: stop it first, or choose another name")
         subnet = _free_subnet()
         _run("ip", "link", "add", self.bridge, "type", "bridge")
         _run("ip", "addr", "add", f"{subnet}.1/24", "dev", self.bridge)
         _run("ip", "link", "set", self.bridge, "up")
 
     def add(self, host: int) -> str:
-        """Add a host whose link is not limited yet; its address."""
+        """Add a host whose link is not limited yet; returns its address."""
         space, address = self.namespace(host), self.address(host)
         _run("ip", "netns", "add", space)
         _run("ip", "link", "add", space, "type", "veth", "peer", "name", "eth0", "netns", space)
@@ -117,9 +119,9 @@ class Network:
         return address
 
     def namespace(self, host: int) -> str:
-        """The namespace of a host, and its end of the link on this machine."""
+        """The name of a host's namespace, and of its link on this machine."""
         if not 0 <= host < MOST_HOSTS:
-            raise ValueError(f"hosts are numbered 0 to {MOST_HOSTS - 1}, not {host}")
+            raise ValueError(f"host {host} is not valid: hosts are numbered 0 to {MOST_HOSTS - 1}")
         return f"{self.bridge}-{host}"
 
     def address(self, host: int) -> str:
@@ -127,13 +129,13 @@ class Network:
         return f"{self.gateway.rpartition('.')[0]}.{10 + host}"
 
     def hosts(self) -> list[int]:
-        """The hosts there are."""
+        """The numbers of all hosts."""
         start = f"{self.bridge}-"
         return sorted(int(space.removeprefix(start)) for space in _namespaces() if space.startswith(start))
 
     def limit(self, host: int, rate: str) -> None:
-        """Let at most `rate` through a host's link, to it and from it, from now on."""
-        # enough for a packet as large as the kernel makes them, or for the timer to keep up with a fast link
+        """Limit a host's link to `rate` in both directions, from now on."""
+        # enough for the largest packet of the kernel, and for the timer to keep up with a fast link
         burst = max(2**16, int(bits_per_second(rate) / 8 * 0.002))
         bucket = ("root", "tbf", "rate", rate, "burst", str(burst), "latency", "50ms")
         space = self.namespace(host)
@@ -141,16 +143,16 @@ class Network:
         _run("tc", "-n", space, "qdisc", "replace", "dev", "eth0", *bucket)
 
     def rate(self, host: int) -> float | None:
-        """The limit of a host's link in bits a second, None without one."""
+        """The limit of a host's link in bits per second; None without a limit."""
         disciplines = _json("tc", "-j", "qdisc", "show", "dev", self.namespace(host))
         limits = [d["options"]["rate"] * 8.0 for d in disciplines if d["kind"] == "tbf"]
         return limits[0] if limits else None
 
     def cut(self, host: int) -> None:
-        """Let nothing through, as if the cable were pulled: nobody is told, packets vanish."""
+        """Let nothing through a host's link, as if its cable were pulled: packets are lost without an error."""
         _run("ip", "link", "set", self.namespace(host), "down")
 
-    def mend(self, host: int) -> None:
+    def reconnect(self, host: int) -> None:
         """Undo `cut`."""
         _run("ip", "link", "set", self.namespace(host), "up")
 
@@ -159,30 +161,31 @@ class Network:
         return "UP" not in _json("ip", "-j", "link", "show", "dev", self.namespace(host))[0]["flags"]
 
     def start(self, host: int, command: Sequence[str], env: dict[str, str], log: IO[bytes]) -> None:
-        """Start a process on a host that outlives this one."""
+        """Start a process on a host; it outlives this process."""
         inside = ("ip", "netns", "exec", self.namespace(host), "setsid", "--fork", *command)
         subprocess.run(inside, env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=True)
 
     def processes(self, host: int) -> list[int]:
-        """What runs on a host."""
+        """The ids of all processes on a host."""
         return [int(pid) for pid in _run("ip", "netns", "pids", self.namespace(host)).split()]
 
     def kill(self, host: int) -> None:
-        """End everything on a host by SIGKILL; the host itself remains."""
-        while running := self.processes(host):  # again, since what is dying may still fork
+        """Kill every process on a host with SIGKILL; the host itself remains."""
+        # a dying process may still fork, so repeat
+        while running := self.processes(host):
             for pid in running:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
             time.sleep(0.05)
 
     def remove(self) -> None:
-        """Kill everything on all hosts, then remove hosts and bridge; as much of it as there is."""
+        """Kill everything on all hosts, then remove hosts and bridge, as far as they exist."""
         for host in self.hosts():
             self.kill(host)
             _run("ip", "netns", "del", self.namespace(host))
         for link in sorted(p.name for p in Path("/sys/class/net").glob(f"{self.bridge}*")):
             if link == self.bridge or link.startswith(f"{self.bridge}-"):
-                # a link may go by itself with its namespace, at any moment
+                # a link may disappear with its namespace at any moment
                 with contextlib.suppress(RuntimeError):
                     _run("ip", "link", "del", link)
 
@@ -198,12 +201,12 @@ def _namespaces() -> list[str]:
 
 
 def _json(*command: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(_run(*command) or "[]")
-    return found
+    objects: list[dict[str, Any]] = json.loads(_run(*command) or "[]")
+    return objects
 
 
 def _run(*command: str) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise RuntimeError(f"{' '.join(command)}: {done.stderr.strip()}")
-    return done.stdout
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    if result.returncode != 0:
+        raise RuntimeError(f"{' '.join(command)}: {result.stderr.strip()}")
+    return result.stdout

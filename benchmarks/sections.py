@@ -1,4 +1,4 @@
-"""A benchmark in sections, each in a process of its own, since it needs its own Spark."""
+"""A benchmark in sections, each in its own process, since it needs its own Spark."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from benchmarks.bars import RESULTS, Bar, finish
 
 
 def run(benchmark: str, sections: Mapping[str, str]) -> None:
-    """Run the sections asked for on the command line (default: all) and judge everything measured so far.
+    """Run the sections named on the command line (default: all) and judge everything measured so far.
 
-    `sections` says which module has the function of that name.
+    `sections` maps the name of a section to the module that has the function of that name.
     """
-    wanted = sys.argv[1:] or list(sections)
-    for name in wanted:
+    names = sys.argv[1:] or list(sections)
+    for name in names:
         if name not in sections:
             sys.exit(f"there is no section {name!r}: choose from {', '.join(sections)}")
-    for name in wanted:
+    for name in names:
         print(f"\n== {name}", flush=True)
         code = f"from benchmarks.{sections[name]} import {name}; {name}()"
         subprocess.run([sys.executable, "-c", code], check=True)
@@ -30,14 +30,14 @@ def run(benchmark: str, sections: Mapping[str, str]) -> None:
     for name in sections:
         part = RESULTS / f"{benchmark}-{name}.json"
         if part.exists():
-            found = json.loads(part.read_text())
-            bars += [Bar(**bar) for bar in found["bars"]]
-            details[name] = found["details"]
+            saved = json.loads(part.read_text())
+            bars += [Bar(**bar) for bar in saved["bars"]]
+            details[name] = saved["details"]
     finish(benchmark, bars, details)
 
 
 def save(benchmark: str, section: str, bars: list[Bar], details: Any) -> None:
-    """Keep what one section measured."""
+    """Print the bars of a section, and save them with its details."""
     RESULTS.mkdir(exist_ok=True)
     for bar in bars:
         print(bar.line(), flush=True)

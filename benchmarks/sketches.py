@@ -1,6 +1,6 @@
-"""How many keys a second the sketches take in, on Zipf-distributed keys.
+"""How many Zipf-distributed keys per second the sketches process.
 
-Run it on its own to see every case; `sketch_speeds` is what `make bench-core` reports.
+Run this module to see every case; `make bench-core` reports `sketch_speeds`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`make bench-stream`: the live operator against Spark's own stateful operators, side by side in one run.
 
-Each section runs in a process of its own and may be run alone: `python -m benchmarks.stream speed`. Times are medians
-of the batches after a warm-up, as Spark reports them (`batchDuration`), and answers are checked.
+Each section runs in its own process and may be run alone: `python -m benchmarks.stream speed`. Times are medians of
+the batches after a warm-up, as Spark reports them (`batchDuration`), and answers are checked.
 """
 
 from __future__ import annotations

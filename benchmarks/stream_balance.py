@@ -1,4 +1,4 @@
-"""How well a drifting stream is balanced, and what that is worth where every record waits."""
+"""How well a drifting stream is balanced, and what that is worth if every record waits."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from benchmarks.sections import save
 from benchmarks.stream_spark import Input, run_unskew, session, zipf
 
 CHANGE = 10
-"""Batches after which other keys are hot."""
+"""Batches after which other keys become hot."""
 
 
 def drifting(batches: int, rows: int, keys: int, exponent: float, seed: int = 5) -> Input:
-    """A Zipf stream whose hot keys change every ten batches."""
+    """A Zipf stream whose hot keys change every `CHANGE` batches."""
     random = np.random.default_rng(seed)
     source = Input()
     names = np.arange(keys)
@@ -32,9 +32,9 @@ def drifting(batches: int, rows: int, keys: int, exponent: float, seed: int = 5)
 
 
 def balance() -> None:
-    """Max/mean load against its bound, batch by batch, from the third after each change on."""
+    """Max/mean load against its bound, by batch, from the third batch after each change on."""
     spark = session("local[2]")
-    found: dict[str, Any] = {}
+    details: dict[str, Any] = {}
     worst = 1.0
     for exponent in (1.0, 1.2, 1.5):
         source = drifting(60, 50_000, 20_000, exponent)
@@ -44,7 +44,7 @@ def balance() -> None:
             )
             settled = [line for line in lines if line["batch"] % CHANGE >= 2]
             good = np.mean([line["imbalance"] <= 1.05 * line["bound"] for line in settled])
-            found[f"z={exponent}, {planner}"] = {
+            details[f"z={exponent}, {planner}"] = {
                 "within 5 % of the bound": float(good),
                 "imbalance": [line["imbalance"] for line in lines],
                 "bound": [line["bound"] for line in lines],
@@ -54,14 +54,16 @@ def balance() -> None:
             if planner == "keel":
                 worst = min(worst, float(good))
         shutil.rmtree(source.root)
-    bar = Bar("stream: settled batches within 5 % of the bound, worst exponent", worst, 0.9, at_least=True)
-    save("stream", "balance", [bar], found)
+    bar = Bar(
+        "balance: share of settled batches within 5 % of the bound, worst exponent", worst, 0.9, at_least=True
+    )
+    save("stream", "balance", [bar], details)
 
 
 def waiting() -> None:
     """Every record waits 2 ms, 16 slots on 16 cores: throughput against hashing, and what the bound allows."""
     spark = session("local[16]")
-    found: dict[str, Any] = {}
+    details: dict[str, Any] = {}
     shares = []
     for exponent in (0.8, 1.0, 1.2):
         source = drifting(12, 16_000, 5_000, exponent)
@@ -74,26 +76,30 @@ def waiting() -> None:
         row = {**times, "the bound alone, s": bound, "an empty batch, s": floor}
         row["share of what the bound allows"] = (bound + floor) / times["keel"]
         shares.append(row["share of what the bound allows"])
-        found[f"z={exponent}"] = row
+        details[f"z={exponent}"] = row
         print(f"    z={exponent}: { {k: round(v, 3) for k, v in row.items()} }", flush=True)
         shutil.rmtree(source.root)
-    note = "an empty batch of the same operator is counted as part of the bound"
+    note = "the bound includes the time of an empty batch"
     bar = Bar(
-        "stream, waiting: throughput / what the bound allows", min(shares), 0.9, at_least=True, note=note
+        "waiting: throughput / what the bound allows, worst exponent",
+        min(shares),
+        0.9,
+        at_least=True,
+        note=note,
     )
-    save("stream", "waiting", [bar], found)
+    save("stream", "waiting", [bar], details)
 
 
 def guo() -> None:
-    """Latency a batch and throughput over N, by planner: the form of Guo's Table 2 and Figures 5 and 6."""
+    """Batch latency and throughput over N, by planner, like Table 2 and Figures 5 and 6 of Guo and Zhou."""
     spark = session("local[16]")
     source = drifting(9, 4_000, 5_000, 1.0)
-    found: dict[str, Any] = {}
+    details: dict[str, Any] = {}
     for slots in (1, 2, 4, 8):
         for planner in ("hash", "elb", "clb", "kip", "keel"):
             run = _wait(spark, source, planner, slots, 0.0005)
             times = np.array(run["seconds"][3:])
-            found[f"N={slots}, {planner}"] = {
+            details[f"N={slots}, {planner}"] = {
                 "max, s": times.max(),
                 "mean, s": times.mean(),
                 "median, s": float(np.median(times)),
@@ -102,11 +108,11 @@ def guo() -> None:
                 "keys moved a batch": float(np.mean(run["moved"])),
             }
             print(f"    N={slots}, {planner}: mean {times.mean():.2f} s, max {times.max():.2f} s", flush=True)
-    save("stream", "guo", [], found)
+    save("stream", "guo", [], details)
 
 
 def _wait(spark: SparkSession, source: Input, planner: str, slots: int, wait: float) -> dict[str, Any]:
-    """A stream whose every record waits, through one planner."""
+    """Run a stream in which every record waits, with one planner."""
 
     def fetch(rows: pd.DataFrame, states: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
         import time
@@ -137,7 +143,7 @@ def _wait(spark: SparkSession, source: Input, planner: str, slots: int, wait: fl
 
 
 def _floor(spark: SparkSession) -> float:
-    """What a batch of the same operator takes with next to no records."""
+    """The batch time of the same operator with next to no records."""
     source = drifting(8, 16, 16, 0.1)
     run = _wait(spark, source, "hash", 16, 0.0)
     shutil.rmtree(source.root)

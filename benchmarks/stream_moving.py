@@ -1,4 +1,4 @@
-"""What moving state costs a batch, and whether time stays flat however long a query runs."""
+"""What moving state costs a batch, and whether batch times stay flat in a long query."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from unskew.core.migration.policy import Decision, Policy
 
 @dataclass(frozen=True)
 class Always(Policy):
-    """Switches whenever the planner has another table: for measuring what a migration costs."""
+    """Switches whenever the planner has another table, to measure what a migration costs."""
 
     def decide(self, *_: Any, **__: Any) -> Decision:
-        """Yes."""
+        """Always switch."""
         return Decision(True, "to measure what moving costs")
 
 
 def moving() -> None:
-    """1M keys of state, 50k touched a batch: batches that move a part of it against batches that do not."""
+    """State of 1M keys, 50k of them touched per batch: batches that move state against batches that do not."""
     spark = session("local[2]")
     random = np.random.default_rng(2)
     source = Input()
@@ -35,7 +35,7 @@ def moving() -> None:
     for _ in range(24):
         source.add(random.integers(0, keys, 50_000))
     _, theirs = run_spark(spark, source, "native", native)
-    found: dict[str, Any] = {}
+    details: dict[str, Any] = {}
     run_unskew(spark, source, "warm", slots=4, policy=None)
     progress, ours, _ = run_unskew(spark, source, "fixed", slots=4, policy=None)
     assert same(ours, theirs)
@@ -44,40 +44,40 @@ def moving() -> None:
         ("a tenth", unskew.Budget.batched(0.1)),
         ("a fiftieth", unskew.Budget.batched(0.02)),
     ):
-        # a planner that hashes anew has its table far away, so every batch has its share to move
+        # the table of a planner with another hash function is far away, so every batch has state to move
         options = {"planner": "universal", "policy": Always(), "budget": budget}
         progress, ours, lines = run_unskew(spark, source, name, slots=4, **options)
         assert same(ours, theirs)
         moved = {line["batch"]: line["moved"]["rows"] for line in lines}
         busy = [p["batchDuration"] / 1e3 for p in progress[6:] if moved[p["batchId"]] > 0]
-        found[name] = {
+        details[name] = {
             "fixed table, s": still,
             "moving, s": statistics.median(busy),
             "slowest, s": max(busy),
             "batches that moved": len(busy),
             "keys moved a batch": statistics.median(m for b, m in moved.items() if m and b >= 6),
         }
-        print(f"    {name}: { {k: round(v, 3) for k, v in found[name].items()} }", flush=True)
+        print(f"    {name}: { {k: round(v, 3) for k, v in details[name].items()} }", flush=True)
     bars = [
         Bar(
-            "stream: a batch that moves 10 % of 1M keys / median batch",
-            found["a tenth"]["moving, s"] / still,
+            "moving: a batch that moves 10 % of 1M keys / a batch with a fixed table",
+            details["a tenth"]["moving, s"] / still,
             1.5,
             unit="×",
         ),
         Bar(
-            "stream: the same in steps of 2 % / median batch",
-            found["a fiftieth"]["moving, s"] / still,
+            "moving: the same in steps of 2 % / a batch with a fixed table",
+            details["a fiftieth"]["moving, s"] / still,
             1.15,
             unit="×",
         ),
     ]
-    save("stream", "moving", bars, found)
+    save("stream", "moving", bars, details)
     shutil.rmtree(source.root)
 
 
 def steady() -> None:
-    """200 batches: the last are no slower than the first; and time grows with the rows of a batch, not faster."""
+    """200 batches: whether the last are slower than the first, and whether time grows faster than rows."""
     spark = session("local[2]")
     random = np.random.default_rng(3)
     source = Input()
@@ -90,7 +90,7 @@ def steady() -> None:
     progress, _, lines = run_unskew(spark, source, "long", slots=2)
     times = [p["batchDuration"] / 1e3 for p in progress]
     early, late = statistics.median(times[30:80]), statistics.median(times[-50:])
-    found: dict[str, Any] = {
+    details: dict[str, Any] = {
         "early, s": early,
         "late, s": late,
         "controller early, s": statistics.median(line["seconds"]["controller"] for line in lines[30:80]),
@@ -103,12 +103,12 @@ def steady() -> None:
         for _ in range(8):
             source.add(random.integers(0, 50_000, rows))
         progress, _, _ = run_unskew(spark, source, "rows", slots=2)
-        found[f"{rows} rows, s"] = seconds(progress, 3)
+        details[f"{rows} rows, s"] = seconds(progress, 3)
         shutil.rmtree(source.root)
-    growth = found["1600000 rows, s"] / found["400000 rows, s"]
-    print(f"    { {k: round(float(v), 3) for k, v in found.items()} }", flush=True)
+    growth = details["1600000 rows, s"] / details["400000 rows, s"]
+    print(f"    { {k: round(float(v), 3) for k, v in details.items()} }", flush=True)
     bars = [
-        Bar("stream: batches 150-200 / batches 30-80", late / early, 1.1, unit="×"),
-        Bar("stream: time for 4 × the rows", growth, 4.0, unit="×"),
+        Bar("steady: time of batches 150 to 200 / batches 30 to 80", late / early, 1.1, unit="×"),
+        Bar("steady: time with 4 × the rows", growth, 4.0, unit="×"),
     ]
-    save("stream", "steady", bars, found)
+    save("stream", "steady", bars, details)

@@ -25,7 +25,7 @@ OUTPUT = "user string, n long, total long"
 
 
 def session(master: str) -> SparkSession:
-    """A quiet session with RocksDB and its changelog, for all contenders alike."""
+    """A quiet session with RocksDB and its changelog, the same for all contenders."""
     builder = SparkSession.builder.master(master).appName("unskew-bench")
     settings = {
         "spark.ui.enabled": "false",
@@ -44,7 +44,7 @@ def session(master: str) -> SparkSession:
 
 
 class Input:
-    """Batches of two files each, and what the totals are after each batch."""
+    """A stream of batches, two files each."""
 
     def __init__(self) -> None:
         self.root = Path(tempfile.mkdtemp(prefix="unskew-stream-"))
@@ -52,7 +52,7 @@ class Input:
         self.batches = 0
 
     def add(self, keys: np.ndarray[Any, Any], values: np.ndarray[Any, Any] | None = None) -> None:
-        """One more batch."""
+        """Add a batch."""
         if values is None:
             values = np.ones(len(keys), np.int64)
         for part in range(2):
@@ -72,7 +72,7 @@ class Input:
 
 
 class Sink:
-    """Computes every row and keeps none, but for the last batch: its answers are kept for checking."""
+    """Computes every row and keeps only the answers of the last batch, for checking."""
 
     def __init__(self, last: int) -> None:
         self.last = last
@@ -133,7 +133,7 @@ def with_processor(events: DataFrame) -> DataFrame:
 def run_spark(
     spark: SparkSession, source: Input, name: str, build: Callable[[DataFrame], DataFrame]
 ) -> tuple[list[dict[str, Any]], pa.Table]:
-    """All batches through one of Spark's own operators; progress by batch, and the last answers."""
+    """Run all batches through one of Spark's own operators; progress by batch, and the last answers."""
     sink = Sink(source.batches - 1)
     writer = build(source.read(spark)).writeStream.outputMode("update").foreachBatch(sink)
     query = writer.option("checkpointLocation", source.checkpoint(name)).trigger(availableNow=True).start()
@@ -144,7 +144,7 @@ def run_spark(
 def run_unskew(
     spark: SparkSession, source: Input, name: str, **options: Any
 ) -> tuple[list[dict[str, Any]], pa.Table, list[dict[str, Any]]]:
-    """All batches through the live operator; progress by batch, the last answers, and the journal."""
+    """Run all batches through the live operator; progress by batch, the last answers, and the journal."""
     sink = Sink(source.batches - 1)
     operation = unskew.stream(source.read(spark), "user").aggregate(
         n=unskew.count(), total=unskew.sum("amount")
@@ -156,16 +156,16 @@ def run_unskew(
 
 
 def seconds(progress: list[dict[str, Any]], warm_up: int) -> float:
-    """The median batch after the warm-up."""
+    """The median batch time after the warm-up."""
     return statistics.median(p["batchDuration"] for p in progress[warm_up:]) / 1e3
 
 
-def same(one: pa.Table, other: pa.Table) -> bool:
+def same(ours: pa.Table, theirs: pa.Table) -> bool:
     """Whether both hold the same rows."""
     columns = ["user", "n", "total"]
     order = [(c, "ascending") for c in columns]
-    sorted_ = [t.select(columns).sort_by(order).to_pydict() for t in (one, other)]
-    return sorted_[0] == sorted_[1]
+    our_rows, their_rows = (t.select(columns).sort_by(order).to_pydict() for t in (ours, theirs))
+    return bool(our_rows == their_rows)
 
 
 def zipf(rows: int, keys: int, exponent: float, random: np.random.Generator) -> np.ndarray[Any, Any]:

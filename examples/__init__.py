@@ -1,1 +1,1 @@
-"""Small jobs, first as plain PySpark and then with unskew; each runs with `python -m examples.NAME`."""
+"""Small jobs in plain PySpark and with unskew; each runs with `python -m examples.NAME`."""

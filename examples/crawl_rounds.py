@@ -1,10 +1,10 @@
-"""A crawl in rounds: the pages of a round are fetched site by site, and the next round looks much like it.
+"""A crawl in rounds: pages are fetched site by site, and each round is much like the round before.
 
     -    pages.groupBy("site").applyInPandas(fetch, FETCHED)
     +    unskew.groupBy(pages, "site", plan=plan).applyInPandas(fetch, FETCHED)
 
-A round is counted while it runs (`unskew.observe`), without a job of its own, and the plan for the next one moves as
-few sites as it can. The first round has no plan yet: `groupBy` then measures before it starts.
+A round is measured while it runs (`unskew.observe`), without an extra job, and the plan for the next round moves as few
+sites as possible. The first round has no plan yet, so `groupBy` measures before it starts.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ def plain(pages: DataFrame) -> DataFrame:
 
 
 def ours(pages: DataFrame, plan: unskew.Plan | None = None) -> DataFrame:
-    """The same with measured places."""
+    """The same with unskew."""
     return unskew.groupBy(pages, "site", slots=SLOTS, plan=plan).applyInPandas(fetch, FETCHED)
 
 
 def fetch(pages: pd.DataFrame) -> pd.DataFrame:
-    """Stands for a polite crawler, which takes one page of a site after the other."""
-    figures = {"site": pages["site"].iloc[0], "pages": len(pages), "last": pages["page"].max()}
-    return pd.DataFrame([figures])
+    """Stands for a polite crawler, which fetches the pages of a site one by one."""
+    row = {"site": pages["site"].iloc[0], "pages": len(pages), "last": pages["page"].max()}
+    return pd.DataFrame([row])
 
 
-def found_in(spark: SparkSession, number: int, pages: int = 1500) -> DataFrame:
-    """The pages to fetch in a round: a few sites have most, and each round some new one is among them."""
+def pages_of(spark: SparkSession, number: int, pages: int = 1500) -> DataFrame:
+    """The pages to fetch in a round: a few sites have most of them, and one site is new in every round."""
     random = np.random.default_rng(number)
     sites = random.zipf(1.4, pages) % 80
     sites[random.random(pages) < 0.1] = 100 + number
@@ -49,14 +49,14 @@ def main(spark: SparkSession) -> None:
     """Crawl three rounds both ways."""
     plan: unskew.Plan | None = None
     for number in range(3):
-        pages = found_in(spark, number)
+        pages = pages_of(spark, number)
         observed = unskew.observe(pages, "site")
         fetched = agree(plain(pages), ours(observed.df, plan))
         plan = unskew.plan(observed.histogram, slots=SLOTS, planner="keel", previous=plan)
-        moved = (
-            "" if plan.migration is None else f", {plan.migration.state_share:.0%} of the sites' load moves"
+        moved = 0.0 if plan.migration is None else plan.migration.state_share
+        print(
+            f"round {number}: {len(fetched)} sites; next plan: imbalance {plan.imbalance:.2f}, {moved:.0%} moves"
         )
-        print(f"round {number}: {len(fetched)} sites; next: imbalance {plan.imbalance:.2f}{moved}")
 
 
 if __name__ == "__main__":

@@ -5,8 +5,8 @@
     +    timed = unskew.stream(mentions, "entity", time="at", watermark="1 minute")
     +    timed.aggregate(window="5 minutes", n=unskew.count())
 
-What is in the news changes by the minute. Spark ties an entity to its partition for good; here its windows move to
-where there is room.
+The news change by the minute. Spark ties an entity to one partition for ever; here its windows move to where there is
+room.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ def plain(mentions: DataFrame) -> DataFrame:
 
 
 def ours(mentions: DataFrame) -> Any:
-    """The same with places that are measured, and change while it runs."""
+    """The same with unskew, which moves state while the query runs."""
     timed = unskew.stream(mentions, "entity", time="at", watermark="1 minute")
     return timed.aggregate(window="5 minutes", n=unskew.count())
 
 
 def mentions_in(news: DataFrame) -> DataFrame:
-    """A row for each entity of a sentence: two words in a row that begin with a capital."""
-    found = F.regexp_extract_all("sentence", F.lit("[A-Z][a-z]+ [A-Z][a-z]+"), F.lit(0))
-    return news.select("at", F.explode(found).alias("entity"))
+    """One row per entity of a sentence: two consecutive words that begin with a capital letter."""
+    entities = F.regexp_extract_all("sentence", F.lit("[A-Z][a-z]+ [A-Z][a-z]+"), F.lit(0))
+    return news.select("at", F.explode(entities).alias("entity"))
 
 
 def news(batches: int = 4, sentences: int = 100) -> list[pa.Table]:
-    """Sentences of one hour, a batch every 15 minutes with another name on top; then two later ones that close it."""
+    """Sentences of one hour in batches of 15 minutes, each with another name on top; two later batches close it."""
     random = np.random.default_rng(8)
     tables = []
     for batch in range(batches):
@@ -58,7 +58,7 @@ def news(batches: int = 4, sentences: int = 100) -> list[pa.Table]:
 
 
 def main(spark: SparkSession) -> None:
-    """Run both to the end of the news, and compare the windows that closed."""
+    """Run both to the end of the news, and compare the closed windows."""
     mentions = mentions_in(stream_of(spark, news(), "at timestamp, sentence string"))
     name = f"mentions_{id(mentions)}"
     writer = plain(mentions).writeStream.format("memory").queryName(name).outputMode("append")

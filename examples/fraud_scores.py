@@ -1,9 +1,9 @@
-"""Fraud scores: each payment against what its card usually pays; a card that is silent for an hour is forgotten.
+"""Fraud scores: each payment against the usual payment of its card; a card without payments for an hour is forgotten.
 
-    -    payments.groupBy("card").applyInPandasWithState(scored_by_spark, SCORED, KEPT, "append", "EventTimeTimeout")
-    +    unskew.stream(payments, "card", …).update_each(scored, output=SCORED, state=KEPT, ttl="1 hour")
+    -    payments.groupBy("card").applyInPandasWithState(scored_by_spark, SCORED, STATE, "append", "EventTimeTimeout")
+    +    unskew.stream(payments, "card", …).update_each(scored, output=SCORED, state=STATE, ttl="1 hour")
 
-The plain version keeps the time-out by hand. Ours takes a plain function of (key, rows, state), and the state of the
+The plain version manages the time-out by hand. Ours takes a plain function of (key, rows, state), and the state of
 cards moves to where there is room while the query runs.
 """
 
@@ -24,7 +24,7 @@ from examples.local import agree, new_folder, session, stream_of
 
 PAYMENTS = "card string, at timestamp, amount double"
 SCORED = "card string, amount double, score double"
-KEPT = "n long, total double"
+STATE = "n long, total double"
 START = datetime(2026, 1, 1)
 
 
@@ -32,20 +32,20 @@ def plain(payments: DataFrame) -> DataFrame:
     """With PySpark alone."""
     timed = payments.withWatermark("at", "1 minute")
     return timed.groupBy("card").applyInPandasWithState(
-        scored_by_spark, SCORED, KEPT, "append", "EventTimeTimeout"
+        scored_by_spark, SCORED, STATE, "append", "EventTimeTimeout"
     )
 
 
 def ours(payments: DataFrame) -> Any:
-    """The same with places that are measured, and change while it runs."""
+    """The same with unskew, which moves state while the query runs."""
     stream = unskew.stream(payments, "card", time="at", watermark="1 minute")
-    return stream.update_each(scored, output=SCORED, state=KEPT, ttl="1 hour")
+    return stream.update_each(scored, output=SCORED, state=STATE, ttl="1 hour")
 
 
 def scored(
     card: tuple[str], rows: pd.DataFrame, state: dict[str, Any] | None
 ) -> tuple[pd.DataFrame, dict[str, Any]]:
-    """The scores of new payments, and the state after them: the number of payments and their sum."""
+    """The scores of new payments, and the new state: the number of payments and their sum."""
     n, total = (state["n"], state["total"]) if state else (0, 0.0)
     amounts = rows.sort_values("at")["amount"].to_numpy()
     before = total + np.cumsum(amounts) - amounts
@@ -58,21 +58,21 @@ def scored(
 def scored_by_spark(
     card: tuple[str], pieces: Iterator[pd.DataFrame], state: GroupState
 ) -> Iterator[pd.DataFrame]:
-    """The same for `applyInPandasWithState`: the pieces put together, the state unpacked, the time-out set."""
+    """The same for `applyInPandasWithState`: concatenate the pieces, unpack the state, set the time-out."""
     if state.hasTimedOut:
         state.remove()
         return
     rows = pd.concat(pieces)
-    kept = dict(zip(("n", "total"), state.get, strict=True)) if state.exists else None
-    out, after = scored(card, rows, kept)
+    before = dict(zip(("n", "total"), state.get, strict=True)) if state.exists else None
+    out, after = scored(card, rows, before)
     state.update((after["n"], after["total"]))
-    last = rows["at"].max() + pd.Timedelta("1 hour")
-    state.setTimeoutTimestamp(int(last.tz_localize("UTC").timestamp() * 1000))
+    deadline = rows["at"].max() + pd.Timedelta("1 hour")
+    state.setTimeoutTimestamp(int(deadline.tz_localize("UTC").timestamp() * 1000))
     yield out
 
 
 def payments(cards: int = 12, each: int = 60) -> list[pa.Table]:
-    """Two busy batches; then only card 0 pays, hours later, until the others are forgotten; then all pay again."""
+    """Two busy batches; hours later only card 0 pays, until the others are forgotten; then all cards pay again."""
     random = np.random.default_rng(6)
 
     def batch(hours: float, who: np.ndarray) -> pa.Table:
@@ -94,10 +94,10 @@ def main(spark: SparkSession) -> None:
     writer.trigger(availableNow=True).start().awaitTermination()
     query = ours(stream).start(f"memory:{name}", checkpoint=new_folder(), slots=2, trigger="availableNow")
     query.awaitTermination()
-    found = agree(spark.table(name), spark.table(f"global_temp.{name}").drop("batch"))
-    worst = max(found, key=lambda row: row.score)
+    scores = agree(spark.table(name), spark.table(f"global_temp.{name}").drop("batch"))
+    oddest = max(scores, key=lambda row: row.score)
     print(
-        f"{len(found)} payments; the oddest: {worst.card} paid {worst.amount:.2f}, {worst.score:.1f} times as usual"
+        f"{len(scores)} payments; the oddest: {oddest.amount:.2f} by {oddest.card}, {oddest.score:.1f} × the usual"
     )
 
 

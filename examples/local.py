@@ -1,4 +1,4 @@
-"""What the examples share: a local Spark, a stream out of tables, and a comparison that ignores order."""
+"""What the examples share: a local Spark session, a stream from tables, and a comparison that ignores order."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 
 def session() -> SparkSession:
-    """The Spark session in force, or a quiet one on this machine, whose workers run this Python."""
+    """The active Spark session, or a new quiet one on this machine, whose workers run this Python."""
     active = SparkSession.getActiveSession()
     if active is not None:
         return active
@@ -33,22 +33,22 @@ def session() -> SparkSession:
 
 
 def agree(plain: DataFrame, ours: DataFrame) -> list[Any]:
-    """The rows of both, which must be the same in any order; sorted."""
-    expected, found = (sorted(df.collect(), key=repr) for df in (plain, ours))
-    assert found == expected, "plain Spark and unskew disagree"
-    return found
+    """The rows of both, sorted; they must be the same, in any order."""
+    expected, rows = (sorted(df.collect(), key=repr) for df in (plain, ours))
+    assert rows == expected, "plain Spark and unskew disagree"
+    return rows
 
 
 def stream_of(spark: SparkSession, batches: Sequence[pa.Table], schema: str) -> DataFrame:
-    """The tables as a stream: each is a file, and each file a batch."""
+    """The tables as a stream: each table is a file, and each file is a batch."""
     folder = Path(tempfile.mkdtemp(prefix="unskew-example-"))
     for number, table in enumerate(batches):
         path = folder / f"{number:03d}.parquet"
         pq.write_table(table, path)
-        os.utime(path, (1e9 + number, 1e9 + number))  # Spark takes files by age
+        os.utime(path, (1e9 + number, 1e9 + number))  # Spark reads the oldest file first
     return spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(folder))
 
 
 def new_folder() -> str:
-    """A folder for a checkpoint."""
+    """An empty folder for a checkpoint."""
     return tempfile.mkdtemp(prefix="unskew-example-")

@@ -1,7 +1,4 @@
-"""Run the cells of story.ipynb in order, and write what they print and draw into it.
-
-python -m examples.refresh_story
-"""
+"""`python -m examples.refresh_story`: run the cells of story.ipynb in order, and save what they print and draw."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ STORY = Path(__file__).parent / "story.ipynb"
 
 
 def run(notebook: dict[str, Any]) -> list[list[dict[str, Any]]]:
-    """Run the code cells in one namespace; returns the outputs of each."""
+    """Run the code cells in one namespace; returns the outputs of each cell."""
     matplotlib.use("Agg")
     names: dict[str, Any] = {"__name__": "__main__"}
     outputs = []

@@ -1,10 +1,10 @@
-"""Posts by region, then by hashtag: two groupings in a row, whose keys are correlated.
+"""Posts by region, then by hashtag: two chained groupings with correlated keys.
 
     -    posts.groupBy("region").applyInPandas(weigh, WEIGHED).groupBy("hashtag").applyInPandas(summary, SUMMARY)
     +    unskew.groupBy(posts, "region").thenBy("hashtag").applyInPandas(weigh, WEIGHED).applyInPandas(summary, SUMMARY)
 
-Most posts of a region carry few of all hashtags. Placed together, most records are read by the second operator where
-the first one wrote them.
+Most posts of a region carry only a few of all hashtags. If a region and its hashtags are placed together, the second
+operator reads most records where the first one wrote them.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ def plain(posts: DataFrame) -> DataFrame:
 
 
 def ours(posts: DataFrame) -> DataFrame:
-    """The same, with keys that occur together in one place."""
+    """The same with unskew, which puts keys that occur together in one place."""
     weighed = unskew.groupBy(posts, "region", slots=4).thenBy("hashtag").applyInPandas(weigh, WEIGHED)
     return weighed.applyInPandas(summary, SUMMARY)  # type: ignore[return-value]
 
 
 def weigh(posts: pd.DataFrame) -> pd.DataFrame:
-    """Each post weighs less the more posts its region has."""
+    """Give each post a weight: the more posts its region has, the less it weighs."""
     return posts.assign(weight=1 / len(posts))[["region", "hashtag", "weight"]]
 
 
 def summary(weighed: pd.DataFrame) -> pd.DataFrame:
     """One row for the hashtag of these rows."""
-    weight = round(float(np.sort(weighed["weight"]).sum()), 9)  # the order of rows is not defined
-    return pd.DataFrame(
-        [{"hashtag": weighed["hashtag"].iloc[0], "regions": weighed["region"].nunique(), "weight": weight}]
-    )
+    # sorted, since the order of rows is not defined and floats add up differently
+    weight = round(float(np.sort(weighed["weight"]).sum()), 9)
+    row = {"hashtag": weighed["hashtag"].iloc[0], "regions": weighed["region"].nunique(), "weight": weight}
+    return pd.DataFrame([row])
 
 
 def posts_in(spark: SparkSession, posts: int = 2000) -> DataFrame:
@@ -56,13 +56,12 @@ def posts_in(spark: SparkSession, posts: int = 2000) -> DataFrame:
 
 
 def main(spark: SparkSession) -> None:
-    """Weigh the hashtags both ways, and say how many records stay where they are."""
+    """Weigh the hashtags both ways, and print how many records stay where they are."""
     posts = posts_in(spark)
     weighed = agree(plain(posts), ours(posts))
     plan = unskew.plan_chain(posts, ["region", "hashtag"], slots=4)
-    print(
-        f"{len(weighed)} hashtags; {plan.locality:.0%} of the records stay, {plan.hash_locality:.0%} with hashing"
-    )
+    stay = f"{plan.locality:.0%} of the records stay in place, {plan.hash_locality:.0%} with hashing"
+    print(f"{len(weighed)} hashtags; {stay}")
 
 
 if __name__ == "__main__":

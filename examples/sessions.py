@@ -3,8 +3,8 @@
     -    sessions(events, Window.partitionBy("user"))
     +    sessions(*unskew.window(events, "user"))
 
-A window over a key sorts all records of the key in one task; a crawler among the users keeps that task busy long after
-the others are done.
+A window over a key sorts all records of the key in one task; if one of the users is a crawler, its task is still busy
+long after the others are done.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def plain(events: DataFrame) -> DataFrame:
 
 
 def ours(events: DataFrame) -> DataFrame:
-    """The same with measured places."""
+    """The same with unskew."""
     return sessions(*unskew.window(events, "user"))
 
 
@@ -39,7 +39,7 @@ def sessions(events: DataFrame, by_user: WindowSpec) -> DataFrame:
 
 
 def visits(spark: SparkSession, events: int = 2000) -> DataFrame:
-    """Events of a day, in seconds; one user in ten records is a crawler."""
+    """Events of one day, in seconds; one event in ten comes from a crawler."""
     random = np.random.default_rng(3)
     users = np.where(random.random(events) < 0.1, 0, random.zipf(1.3, events) % 300)
     moments = random.choice(86_400, events, replace=False)

@@ -3,8 +3,8 @@
     -    words.groupBy("word").applyInPandas(tally, TALLY)
     +    unskew.groupBy(words, "word").applyInPandas(tally, TALLY)
 
-Words follow Zipf's law: "the" alone is a twentieth of all. (A bare `count()` has no such trouble: Spark counts before
-it shuffles, and `unskew.groupBy(words, "word").count()` leaves it alone.)
+Words follow Zipf's law: "the" alone is a twentieth of all words. (A plain `count()` has no such problem: Spark counts
+before it shuffles, and `unskew.groupBy(words, "word").count()` leaves that to Spark.)
 """
 
 from __future__ import annotations
@@ -28,23 +28,22 @@ def plain(words: DataFrame) -> DataFrame:
 
 
 def ours(words: DataFrame) -> DataFrame:
-    """The same with measured places."""
+    """The same with unskew."""
     return unskew.groupBy(words, "word").applyInPandas(tally, TALLY)
 
 
 def tally(rows: pd.DataFrame) -> pd.DataFrame:
     """One row for the word of these rows."""
-    figures = {"word": rows["word"].iloc[0], "times": len(rows), "lines": rows["line"].nunique()}
-    return pd.DataFrame([figures])
+    row = {"word": rows["word"].iloc[0], "times": len(rows), "lines": rows["line"].nunique()}
+    return pd.DataFrame([row])
 
 
 def words_of(spark: SparkSession, text: Path) -> DataFrame:
-    """A row for each word of a text file, with the number of its line."""
+    """One row per word of a text file, with the number of its line."""
     lines = list(enumerate(text.read_text("utf-8").splitlines()))
-    found = F.regexp_extract_all(F.lower("text"), F.lit("[a-z]+"), F.lit(0))
-    return spark.createDataFrame(lines, "line long, text string").select(
-        "line", F.explode(found).alias("word")
-    )
+    words = F.regexp_extract_all(F.lower("text"), F.lit("[a-z]+"), F.lit(0))
+    df = spark.createDataFrame(lines, "line long, text string")
+    return df.select("line", F.explode(words).alias("word"))
 
 
 def main(spark: SparkSession) -> None:

@@ -1,1 +1,1 @@
-"""Research on unskew, not part of the package: the papers reproduced, simulations, workloads, the planners compared."""
+"""Research that is not part of the package: the papers reproduced, simulations, workloads, a planner tournament."""

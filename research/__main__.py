@@ -1,4 +1,4 @@
-"""`python -m research`: list the figures of the papers, compute them, write the page; compare the planners."""
+"""`python -m research`: list the figures of the papers, compute them, report on them, and compare the planners."""
 
 from __future__ import annotations
 
@@ -21,20 +21,23 @@ if TYPE_CHECKING:
     from research.papers.experiment import Benchmarked, Experiment, Omitted
     from research.papers.running import Progress
 
-# The papers are imported by the commands: other commands need not wait for them.
+# Each command imports the papers itself, so that `--help` does not wait for them.
 
 app = typer.Typer(
-    name="python -m research", help="Reproduce the figures and tables of the papers.", no_args_is_help=True
+    name="python -m research",
+    help="Reproduce the figures and tables of the papers, and compare the planners.",
+    no_args_is_help=True,
+    add_completion=False,
 )
 
-OutOption = Annotated[Path, typer.Option("--out", metavar="DIR", help="Where results are kept.")]
+OutOption = Annotated[Path, typer.Option("--out", metavar="DIR", help="The folder of the results.")]
 OUT = Path("out/papers")
 BENCHMARKS = Path("benchmarks/results")
 
 
 @app.command("list")
 def list_all() -> None:
-    """Every figure and table of every paper, and why some are not computed."""
+    """List every figure and table of every paper, and say why some are not computed."""
     from research.papers.registry import PAPERS
 
     console = Console()
@@ -51,13 +54,16 @@ def list_all() -> None:
 @app.command()
 def run(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAMES]…", help="Figures or papers  [default: all]")
+        list[str] | None,
+        typer.Argument(metavar="NAME", help="Figures or papers: gedik-3, dkg, …", show_default="all"),
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Smaller parameters: minutes, not hours.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Use smaller parameters: minutes, not hours.")
+    ] = False,
     out: OutOption = OUT,
-    again: Annotated[bool, typer.Option("--again", help="Compute what is saved already, too.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Compute again what is already saved.")] = False,
 ) -> None:
-    """Compute figures and save each as soon as it is done; go on where a stopped run was."""
+    """Compute figures and save each as soon as it is done; continue where a stopped run ended."""
     with plain_errors():
         from research.papers.experiment import judge
         from research.papers.registry import choose
@@ -68,9 +74,9 @@ def run(
             records = run_all(chosen, out, quick=quick, again=again, progress=progress)
         console = Console()
         for experiment, record in zip(chosen, records, strict=True):
-            found = judge(experiment, record)
-            held = sum(fact.holds for _, fact in found.facts)
-            line = f"{experiment.name:14} {found.verdict.value:16} {held} of {len(found.facts)} claims hold"
+            judgement = judge(experiment, record)
+            held, claims = sum(fact.holds for _, fact in judgement.facts), len(judgement.facts)
+            line = f"{experiment.name:16} {judgement.verdict.value:16} {held} of {claims} claims hold"
             console.print(Text(line), soft_wrap=True)
 
 
@@ -78,20 +84,28 @@ def run(
 def report(
     out: OutOption = OUT,
     docs: Annotated[
-        Path | None, typer.Option("--docs", metavar="FILE", help="The page  [default: DIR/reproduction.md]")
+        Path | None,
+        typer.Option(
+            "--docs",
+            metavar="FILE.md",
+            help="The Markdown page.",
+            show_default="reproduction.md in the folder",
+        ),
     ] = None,
     benchmarks: Annotated[
-        Path, typer.Option(metavar="DIR", help="Results of benchmarks on several hosts.")
+        Path, typer.Option(metavar="DIR", help="The folder with results of benchmarks on several hosts.")
     ] = BENCHMARKS,
 ) -> None:
-    """Write what the papers say beside what was measured, as Markdown and as HTML with all pictures."""
+    """Write what the papers say beside what was measured, as a Markdown page and as an HTML page."""
     with plain_errors():
         from research.papers.registry import PAPERS
         from research.papers.reproduction import gather, write_html, write_markdown
 
         page, html = docs or out / "reproduction.md", out / "reproduction.html"
         if page.suffix != ".md":
-            raise ValueError(f"--docs {page}: the page is Markdown: give it the ending .md")
+            raise ValueError(
+                f"--docs {page}: the page is written as Markdown: choose a name that ends in .md"
+            )
         papers = gather(PAPERS, out, benchmarks)
         write_markdown(papers, page)
         write_html(papers, html)
@@ -101,7 +115,7 @@ def report(
 
 
 def _note(entry: Experiment | Benchmarked | Omitted) -> str:
-    """Why a figure is not computed, or what computing it takes."""
+    """Why a figure is not computed, or what computing it requires."""
     from research.papers.experiment import Experiment, Omitted
 
     if isinstance(entry, Omitted):
@@ -113,32 +127,32 @@ def _note(entry: Experiment | Benchmarked | Omitted) -> str:
 
 @contextmanager
 def _progress(experiments: int) -> Iterator[Progress]:
-    """Bars on standard error, one for all and one for the points under way; elsewhere a line a figure."""
+    """Progress on standard error: two bars, for all figures and for the current one; without a terminal, lines."""
     console = Console(stderr=True)
     if not console.is_terminal:
 
-        def tell(name: str, done: int, points: int, /) -> None:  # noqa: ARG001
-            if name not in told:
-                told.append(name)
-                console.print(Text(f"unskew: {name} …"), soft_wrap=True)
+        def print_once(name: str, done: int, points: int, /) -> None:  # noqa: ARG001
+            if name not in printed:
+                printed.append(name)
+                console.print(Text(f"research: {name} …"), soft_wrap=True)
 
-        told: list[str] = []
-        yield tell
+        printed: list[str] = []
+        yield print_once
         return
-    look = (
+    columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
     )
-    with Bars(*look, console=console, transient=True) as bars:
+    with Bars(*columns, console=console, transient=True) as bars:
         total = bars.add_task("all", total=experiments)
         current = bars.add_task("")
-        seen: dict[str, None] = {}
+        started: dict[str, None] = {}
 
         def show(name: str, done: int, points: int, /) -> None:
-            seen[name] = None
-            bars.update(total, completed=len(seen) - 1)
+            started[name] = None
+            bars.update(total, completed=len(started) - 1)
             bars.update(current, description=name, completed=done, total=points)
 
         yield show
@@ -146,20 +160,20 @@ def _progress(experiments: int) -> Iterator[Progress]:
 
 @app.command()
 def compare(
-    out: Annotated[Path, typer.Option("--out", metavar="FILE.html", help="Where the page goes.")] = Path(
+    out: Annotated[Path, typer.Option("--out", metavar="FILE.html", help="The HTML page.")] = Path(
         "out/planners.html"
     ),
     picture: Annotated[
-        Path | None, typer.Option("--picture", metavar="FILE.svg", help="Write an SVG picture, too.")
+        Path | None, typer.Option("--picture", metavar="FILE.svg", help="Also write the README's picture.")
     ] = None,
-    windows: Annotated[int, typer.Option(min=2, help="Windows of the stream.")] = 20,
-    keys: Annotated[int, typer.Option(min=1, help="Distinct keys.")] = 100_000,
+    windows: Annotated[int, typer.Option(min=2, help="Number of windows.")] = 20,
+    keys: Annotated[int, typer.Option(min=1, help="Number of distinct keys.")] = 100_000,
     draws: Annotated[int, typer.Option(min=1, help="Records per window.")] = 1_000_000,
-    slots: Annotated[int, typer.Option(min=1, help="N.")] = 20,
+    slots: Annotated[int, typer.Option(min=1, help="Number of slots.")] = 20,
     exponent: Annotated[float, typer.Option(help="Exponent of Zipf's law.")] = 1.0,
     seed: Annotated[int, typer.Option(help="Seed of the stream and of the planners.")] = 0,
 ) -> None:
-    """Run every planner on one drifting stream: a table, a page, and the README's picture."""
+    """Run every planner on one drifting stream; print a ranking and write an HTML page."""
     with plain_errors():
         from research.comparison import (
             Setting,

@@ -1,4 +1,4 @@
-"""All planners on one drifting stream: the replay, and the page and the picture made from it."""
+"""All planners on one drifting stream: the replay, and the page and picture of its results."""
 
 from __future__ import annotations
 
@@ -24,20 +24,23 @@ OURS = "keel"
 BASELINE = "hash"
 
 NO_RIVALS = frozenset({OURS, "auto"})
-"""`auto` chooses keel here, so it is not counted as another planner."""
+"""`auto` chooses keel here, so it does not count as a rival."""
 
 LINES = (OURS, BASELINE, "kip", "readj", "dkg")
-"""The planners drawn over time: ours, Spark's, and the best known one of three of the papers."""
+"""The planners drawn over time: ours, Spark's, and the best-known planner of three of the papers."""
 
 TARGETS = (0.0, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5)
-"""Settings of keel's knob, from all the balance there is to almost no movement."""
+"""Settings of keel's `target`, from the best balance to almost no movement."""
 
 RUNS = len(PLANNERS) + len(TARGETS)
 
 BOUND = "lower bound"
 
-_HIGHEST = 1.8  # of imbalance ÷ bound in the trade-off chart: worse planners would squeeze the others
-_EQUAL = 1e-3  # imbalances this near count as equal
+_HIGHEST = 1.8
+"""The highest imbalance ÷ bound in the trade-off chart: worse planners would squeeze the others."""
+
+_EQUAL = 1e-3
+"""Imbalances that differ by at most this count as equal."""
 
 RANKING = (
     Column("planner", "planner"),
@@ -65,7 +68,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Results:
-    """What every planner did, and keel under every setting of its knob."""
+    """The steps of every planner, and the outcome of keel under every target."""
 
     setting: Setting
     steps: dict[str, list[Step]]
@@ -75,14 +78,14 @@ class Results:
     @cached_property
     def outcomes(self) -> dict[str, Outcome]:
         """The figures of each planner, most even first."""
-        found = {name: outcome(steps) for name, steps in self.steps.items()}
-        return dict(sorted(found.items(), key=lambda item: (round(item[1].imbalance, 4), item[1].moved)))
+        by_name = {name: outcome(steps) for name, steps in self.steps.items()}
+        return dict(sorted(by_name.items(), key=lambda item: (round(item[1].imbalance, 4), item[1].moved)))
 
 
 def simulate(setting: Setting, report: Callable[[int, str], None] | None = None) -> Results:
     """Replay the same windows through every planner, and through keel under each target.
 
-    `report` is told how many of the `RUNS` replays are done and what comes next.
+    `report` is called with the number of the `RUNS` replays that are done, and the name of the next one.
     """
     stream = drifting_windows(
         steps=setting.windows,
@@ -106,28 +109,28 @@ def simulate(setting: Setting, report: Callable[[int, str], None] | None = None)
 
 
 def ranking(results: Results) -> list[dict[str, Any]]:
-    """One row a planner, most even first, for the terminal and the page."""
+    """One row per planner, most even first, for the terminal and the page."""
     return [
         {
             "planner": name,
             "imbalance": _mean_imbalance(results.steps[name]),
-            "over_bound": found.imbalance,
-            "stale": found.stale,
-            "moved": found.moved,
-            "milliseconds": found.seconds * 1000,
+            "over_bound": result.imbalance,
+            "stale": result.stale,
+            "moved": result.moved,
+            "milliseconds": result.seconds * 1000,
             "keys": "split" if PLANNERS[name].splits else "whole",
         }
-        for name, found in results.outcomes.items()
+        for name, result in results.outcomes.items()
     ]
 
 
 def print_ranking(results: Results, console: Console) -> None:
-    """The ranking in the terminal, keel highlighted."""
+    """Print the ranking in the terminal, with keel highlighted."""
     setting = results.setting
     table = TerminalTable(
         title=f"{setting.windows} windows of {setting.draws:,} records, {setting.slots} slots",
-        caption="Most even first. max/mean: the fullest slot. Bound: the least for whole keys.\n"
-        "On arrival: ÷ bound, one window later. State moved: share of all, per window.",
+        caption="Most even first. max/mean: the fullest slot. Bound: the least possible with whole keys.\n"
+        "On arrival: ÷ bound, one window later. State moved: share of all state, per window.",
     )
     for column in RANKING:
         table.add_column(column.title, justify="left" if column.form == "{}" else "right", no_wrap=True)
@@ -142,7 +145,7 @@ def simulate_with_progress(setting: Setting, console: Console) -> Results:
     columns = (TextColumn("{task.description:24}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task("drawing the stream", total=RUNS)
-        return simulate(setting, lambda done, what: progress.update(task, completed=done, description=what))
+        return simulate(setting, lambda done, name: progress.update(task, completed=done, description=name))
 
 
 def make_page(results: Results) -> str:
@@ -150,12 +153,12 @@ def make_page(results: Results) -> str:
     rows = ranking(results)
     ours = frozenset(i for i, row in enumerate(rows) if row["planner"] == OURS)
     sections = [
-        Section("Planners on a drifting stream, in short", [Cards(_cards(results)), Text(_verdict(results))]),
+        Section("Planners on a drifting stream", [Cards(_cards(results)), Text(_verdict(results))]),
         Section("Balance over time", [_balance(results), _arrival(results)]),
         Section("One window, slot by slot", [_slots(results)]),
         Section("What balance costs", [_tradeoff(results), _moved(rows)]),
         Section("All planners", [Text(_READING), Table(RANKING, rows, ours)]),
-        Section("How this was made", [Text(text) for text in _method(results.setting)]),
+        Section("Method", [Text(text) for text in _method(results.setting)]),
     ]
     footer = f"unskew {__version__}, Python {platform.python_version()}, numpy {np.__version__}"
     return render("Skewed keys, evenly spread", _LEAD.format(slots=results.setting.slots), sections, footer)
@@ -188,8 +191,8 @@ _READING = (
     "over the mean load; 1 is perfectly even. “÷ bound” is the same over its lower bound, which no table "
     "that keeps every key on one slot can beat: the larger of 1 and the hottest key's share times the "
     "number of slots. “On arrival” is imbalance ÷ bound under the table made from the window before, which "
-    "is what a running job meets. “State moved” is the share of all state that changes slots a window, "
-    "“planning” the median time to make a table. Planners that split keys need an operator that can merge "
+    "is what a running job experiences. “State moved” is the share of all state that changes slots per window, "
+    "“planning” the median planning time. Planners that split keys need an operator that can merge "
     "partial results."
 )
 
@@ -199,11 +202,11 @@ def _method(setting: Setting) -> list[str]:
         f"Simulated, without Spark: {setting.windows} windows of {setting.draws:,} records over "
         f"{setting.keys:,} keys whose frequencies follow Zipf's law with exponent {setting.exponent:g}. "
         "Between windows the 500 hottest keys trade their frequencies in groups of five. The state of a "
-        "key is its records of the last five windows. All planners see the same windows and run with their "
-        "defaults and "
-        f"seed {setting.seed}; each starts from its own previous table. The first plan of each moves nothing.",
-        "Balance is measured on the window that the table was made from, so it shows what a planner can do "
-        "with what it knows; “on arrival” shows what is left of that one window later. Planning times are "
+        "key is its number of records in the last five windows. All planners see the same windows and run with "
+        f"their defaults and seed {setting.seed}; each starts from its own previous table. The first plan of each "
+        "moves nothing.",
+        "Balance is measured on the window that the table was planned from, so it shows what a planner can do "
+        "with full information; “on arrival” shows what remains of that one window later. Planning times are "
         "measured on this machine; all other figures are the same in every run.",
     ]
 
@@ -211,13 +214,13 @@ def _method(setting: Setting) -> list[str]:
 def _cards(results: Results) -> list[Card]:
     hashed, ours = (_mean_imbalance(results.steps[name]) for name in (BASELINE, OURS))
     bound = statistics.mean(step.bound for step in results.steps[OURS][1:])
-    found = results.outcomes
-    keel = found[OURS]
-    as_even = [name for name in _rivals(results) if found[name].imbalance <= keel.imbalance + _EQUAL]
-    cheapest = min(as_even, key=lambda name: found[name].moved, default=None)
+    outcomes = results.outcomes
+    keel = outcomes[OURS]
+    as_even = [name for name in _rivals(results) if outcomes[name].imbalance <= keel.imbalance + _EQUAL]
+    cheapest = min(as_even, key=lambda name: outcomes[name].moved, default=None)
     note = "no other planner here is as even"
     if cheapest is not None:
-        note = f"{cheapest}, the cheapest other planner that is as even, moves {found[cheapest].moved:.1%}"
+        note = f"{cheapest}, the cheapest other planner that is as even, moves {outcomes[cheapest].moved:.1%}"
     hottest = f"the hottest key alone is {results.heaviest:.1%} of all records"
     return [
         Card("Fullest slot with plain hashing", f"{hashed:.2f} × mean", "what Spark does by default"),
@@ -228,33 +231,34 @@ def _cards(results: Results) -> list[Card]:
         Card(
             "Less work for the fullest slot", f"{1 - ours / hashed:.0%}", "keel against plain hashing", True
         ),
-        Card("State that keel moves a window", f"{keel.moved:.1%}", note, True),
-        Card("Time keel takes to plan", f"{keel.seconds * 1000:.0f} ms", "median of all windows"),
+        Card("State that keel moves per window", f"{keel.moved:.1%}", note, True),
+        Card("Planning time of keel", f"{keel.seconds * 1000:.0f} ms", "median of all windows"),
     ]
 
 
 def _verdict(results: Results) -> str:
-    """What the figures say about keel against the others; nothing that they do not say."""
-    found, rivals = results.outcomes, _rivals(results)
-    keel = found[OURS]
+    """What the numbers show about keel and its rivals."""
+    outcomes, rivals = results.outcomes, _rivals(results)
+    keel = outcomes[OURS]
     better = [
         name
         for name in rivals
-        if found[name].imbalance < keel.imbalance - _EQUAL and found[name].moved < keel.moved
+        if outcomes[name].imbalance < keel.imbalance - _EQUAL and outcomes[name].moved < keel.moved
     ]
     settings = [keel, *results.targets.values()]
     matched = [
         name
         for name in rivals
         if any(
-            s.imbalance <= found[name].imbalance + _EQUAL and s.moved <= found[name].moved for s in settings
+            s.imbalance <= outcomes[name].imbalance + _EQUAL and s.moved <= outcomes[name].moved
+            for s in settings
         )
     ]
     first = f"None of the {len(rivals)} other planners beats keel on imbalance and on state moved at once."
     if better:
         first = f"Better than keel on imbalance and on state moved at once: {', '.join(better)}."
     return (
-        f"{first} For {len(matched)} of the {len(rivals)} others some setting of keel's knob is at least "
+        f"{first} For {len(matched)} of the {len(rivals)} others some target of keel is at least "
         f"as good on both (imbalances within {_EQUAL:.1%} of the bound count as equal)."
     )
 
@@ -265,16 +269,16 @@ def _rivals(results: Results) -> list[str]:
 
 def _balance(results: Results) -> Chart:
     caption = (
-        "Load of the fullest slot over the mean, each window under the table made from it. Lower is "
-        "better; the dotted line is the least that is possible without splitting a key."
+        "Load of the fullest slot over the mean, each window under the table planned from it. Lower is "
+        "better; the dotted line is the least possible without splitting a key."
     )
     return _time_chart("The fullest slot, after planning", caption, results, "imbalance")
 
 
 def _arrival(results: Results) -> Chart:
     caption = (
-        "The same windows under the table of the window before, which knows nothing of the keys that have "
-        "become hot since."
+        "The same windows under the table of the window before, which has no information about keys that have "
+        "become hot since then."
     )
     return _time_chart("The fullest slot, as the window arrives", caption, results, "stale")
 
@@ -304,9 +308,9 @@ def _over_time(results: Results, names: Sequence[str], measure: str) -> list[Row
 def _slots(results: Results) -> Chart:
     from unskew.report import charts
 
-    shown = (OURS, BASELINE)
+    names = (OURS, BASELINE)
     rows: list[Row] = []
-    for name in shown:
+    for name in names:
         loads = results.steps[name][-1].loads
         relative = (loads / loads.mean()).tolist()
         fullest_first = np.argsort(-loads, kind="stable").tolist()
@@ -324,7 +328,7 @@ def _slots(results: Results) -> Chart:
         "The last window, after planning. The fullest slot decides how long a window takes; keel leaves "
         "slots below the line alone, because moving their state would not shorten it."
     )
-    spec = charts.slot_loads(rows, series=shown, bound=results.steps[OURS][-1].bound)
+    spec = charts.slot_loads(rows, series=names, bound=results.steps[OURS][-1].bound)
     return Chart("Load of each slot", spec, Table(columns, rows), caption)
 
 
@@ -335,7 +339,7 @@ def _tradeoff(results: Results) -> Chart:
     hidden = [f"{p['name']} ({p['imbalance']:.1f} × bound)" for p in points if p["imbalance"] > _HIGHEST]
     caption = (
         "Down and to the left is better. A dot is a planner, averaged over the windows. Open dots are keel "
-        f"with its knob “target”, the tolerated excess over the bound, turned from {TARGETS[0]:.0%} to "
+        f"with its option “target”, the tolerated excess over the bound, varied from {TARGETS[0]:.0%} to "
         f"{TARGETS[-1]:.0%}; the line joins those that no other setting beats. State moved is on a "
         "cube-root scale."
     )
@@ -345,7 +349,7 @@ def _tradeoff(results: Results) -> Chart:
         Column("name", "planner"),
         Column("setting", "setting"),
         Column("imbalance", "imbalance ÷ bound", "{:.4f}"),
-        Column("moved", "state moved a window", "{:.3%}"),
+        Column("moved", "state moved per window", "{:.3%}"),
     ]
     rows = [*points, *({"name": OURS, **row} for row in front)]
     spec = charts.tradeoff(points, front, highlight=OURS, highest=_HIGHEST)
@@ -376,12 +380,12 @@ def _moved(rows: Sequence[Row]) -> Chart:
     from unskew.report import charts
 
     bars = [{"name": row["planner"], "value": row["moved"]} for row in sorted(rows, key=lambda r: r["moved"])]
-    columns = [Column("name", "planner"), Column("value", "state moved a window", "{:.2%}")]
+    columns = [Column("name", "planner"), Column("value", "state moved per window", "{:.2%}")]
     caption = (
         "The share of all state that changes slots between two windows. Tables that never change move "
-        "nothing, and never answer a change of the keys either."
+        "nothing, but they never adapt to a change of the keys either."
     )
-    spec = charts.ranked(bars, highlight=OURS, x_title="state moved a window")
+    spec = charts.ranked(bars, highlight=OURS, x_title="state moved per window")
     return Chart("State moved by each planner", spec, Table(columns, bars), caption)
 
 

@@ -1,4 +1,4 @@
-"""Generated records with two keys that have something to do with each other, for benchmarks, demos and tests."""
+"""Generated records with two correlated keys, for benchmarks, demos and tests."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from research.workloads import zipf
 
 KeyPairs: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64]]
-"""One row a record: its key at the first operator, and its key at the second."""
+"""The keys of all records at the first operator, and at the second."""
 
 
 def synthetic_pairs(keys: int, locality: float, records: int, *, seed: int = 0) -> KeyPairs:
@@ -24,15 +24,16 @@ def synthetic_pairs(keys: int, locality: float, records: int, *, seed: int = 0) 
     0.75
     """
     if keys < 1 or records < 0:
-        raise ValueError(f"there are at least 1 key and 0 records, not {keys} and {records}")
+        raise ValueError(f"keys must be at least 1 and records at least 0, not {keys} and {records}")
     if not 0.0 <= locality <= 1.0:
-        raise ValueError(f"locality is a share of the records, between 0 and 1, not {locality}")
+        raise ValueError(f"locality is a share of the records, so between 0 and 1, not {locality}")
     if keys == 1 and locality < 1.0:
-        raise ValueError(f"one key is always equal to itself: locality {locality} needs 2 keys or more")
+        raise ValueError(f"with 1 key both are always equal: a locality of {locality} needs at least 2 keys")
     random = np.random.default_rng(seed)
     first = random.integers(keys, size=records)
     second = first.copy()
-    apart = random.permutation(records)[round(locality * records) :]  # exactly that share, whatever the seed
+    # a permutation, so that the share is exact with every seed
+    apart = random.permutation(records)[round(locality * records) :]
     if len(apart):
         second[apart] = (first[apart] + random.integers(1, keys, size=len(apart))) % keys
     return first + 1, second + 1
@@ -54,17 +55,17 @@ def drifting_pairs(
 ) -> Iterator[KeyPairs]:
     """Weeks of (region, hashtag) records whose correlations move, as those of the paper's Twitter data do.
 
-    Hashtags are Zipf with `exponent`, regions with `region_exponent`. A hashtag belongs to a region: a share
-    `correlation` of its records comes from there, the others from anywhere. A share `lasting` of the hashtags
-    stays as it is. Of the others, between two weeks, a share `moving` turns to another region, and a share `fresh`
-    is replaced by hashtags that were never seen, at the same frequency. Where a hashtag turns to is drawn by
-    the regions' frequencies.
+    Hashtags follow Zipf's law with `exponent`, regions with `region_exponent`. A hashtag belongs to a region: a share
+    `correlation` of its records comes from there, the others from anywhere. A share `lasting` of the hashtags never
+    changes. Of the others, between two weeks, a share `moving` moves to another region, and a share `fresh` is
+    replaced by new hashtags with the same frequency. The new region of a hashtag is drawn by the regions'
+    frequencies.
 
-    The defaults fit what Caneill et al. (section 4.3) print of their data on 6 servers: METIS expects 75 % of the
-    records of a week to stay on their server, and 49 % of the next week's do, since many of its hashtags are
-    new, so `fresh` is large; a table of the first week ends at 40 %, not at the 17 % of hashing, so most
-    hashtags last; hashing loads the fullest server with 12 % more than the mean, so the most frequent keys are not very
-    frequent. That #nevertrump belonged to three states within nine days says that some turn, not how many.
+    The defaults are fitted to what Caneill et al. (section 4.3) print about their data on 6 servers. METIS expects 75 %
+    of the records of a week to stay on their server, and 49 % of the next week's do, since many of its hashtags are
+    new: so `fresh` is large. A table of the first week ends at 40 %, not at the 17 % of hashing: so most hashtags
+    last. Hashing loads the fullest server with 12 % more than the mean: so the most frequent keys are not very
+    frequent. That #nevertrump belonged to three states within nine days shows that some hashtags move, not how many.
 
     >>> first, second = drifting_pairs(weeks=2, records=5)
     >>> [len(column) for column in first]
@@ -73,19 +74,19 @@ def drifting_pairs(
     shares = {"correlation": correlation, "lasting": lasting, "moving": moving, "fresh": fresh}
     for name, share in shares.items():
         if not 0.0 <= share <= 1.0:
-            raise ValueError(f"{name} is a share, between 0 and 1, not {share}")
+            raise ValueError(f"{name} is a share, so between 0 and 1, not {share}")
     random = np.random.default_rng(seed)
-    place_frequency, tag_frequency = zipf(regions, region_exponent), zipf(hashtags, exponent)
+    region_frequency, tag_frequency = zipf(regions, region_exponent), zipf(hashtags, exponent)
     names = np.arange(hashtags)
-    home = random.choice(regions, hashtags, p=place_frequency)
-    passing = np.flatnonzero(random.random(hashtags) >= lasting)
+    home = random.choice(regions, hashtags, p=region_frequency)
+    changing = np.flatnonzero(random.random(hashtags) >= lasting)
     for week in range(weeks):
         if week:
-            turning = passing[random.random(len(passing)) < moving]
-            home[turning] = random.choice(regions, len(turning), p=place_frequency)
-            replaced = passing[random.random(len(passing)) < fresh]
+            moved = changing[random.random(len(changing)) < moving]
+            home[moved] = random.choice(regions, len(moved), p=region_frequency)
+            replaced = changing[random.random(len(changing)) < fresh]
             names[replaced] = names.max() + 1 + np.arange(len(replaced))
-            home[replaced] = random.choice(regions, len(replaced), p=place_frequency)
+            home[replaced] = random.choice(regions, len(replaced), p=region_frequency)
         tag = random.choice(hashtags, records, p=tag_frequency)
-        anywhere = random.choice(regions, records, p=place_frequency)
+        anywhere = random.choice(regions, records, p=region_frequency)
         yield np.where(random.random(records) < correlation, home[tag], anywhere), names[tag]

@@ -1,4 +1,4 @@
-"""Replay measured windows through a planner: what it would have balanced and moved."""
+"""Replay measured windows through a planner: how well it balances them, and what it moves."""
 
 from __future__ import annotations
 
@@ -21,9 +21,8 @@ from unskew.core.routing import RoutingTable
 class Step:
     """One window under one planner.
 
-    `imbalance` is that of the window under the table made from it, `stale` under the table that was in
-    force when the window began, `bound` the least possible. `moved` is the share of all state that
-    changed slots.
+    `imbalance` is that of the window under the table planned from it, `stale` that under the table that was in
+    force when the window began, `bound` the least possible. `moved` is the share of all state that changed slots.
     """
 
     imbalance: float
@@ -38,29 +37,31 @@ class Step:
 def replay(
     planner: str, windows: Iterable[Histogram], slots: int, *, seed: int = 0, history: int = 8, **options: Any
 ) -> list[Step]:
-    """Plan anew after every window, each time from the table before; the first plan moves nothing.
+    """Re-plan after every window, each time from the previous table; the first plan moves nothing.
 
-    A planner with an option `windows` gets the last `history` ones.
+    A planner that takes several windows gets the last `history` windows.
     """
     if history < 1:
-        raise ValueError(f"history is the number of windows a planner may see, at least 1, not {history}")
-    seen: deque[Histogram] = deque(maxlen=history)
+        raise ValueError(f"history is the number of windows that a planner gets: at least 1, not {history}")
+    recent: deque[Histogram] = deque(maxlen=history)
     steps: list[Step] = []
     table: RoutingTable | None = None
     for window in windows:
-        seen.append(window)
-        extra = planner_named(planner).context_options(windows=list(seen))
+        recent.append(window)
+        extra = planner_named(planner).context_options(windows=list(recent))
         started = time.perf_counter()
         new = make_table(planner, window, slots, table, seed=seed, **extra, **options)
         seconds = time.perf_counter() - started
         before = table if table is not None else RoutingTable.hashed(slots, window.buckets, window.key_type)
         loads = slot_loads(new, window)
+        # elb may use fewer slots than it was offered
+        bound = lower_bound(window, new.slots)
         moved = migration(table, new, window).state_share if table is not None else 0.0
         steps.append(
             Step(
                 imbalance(loads),
                 imbalance(slot_loads(before, window)),
-                lower_bound(window, new.slots),  # elb may take fewer slots than it was offered
+                bound,
                 moved,
                 seconds,
                 loads,
@@ -73,10 +74,10 @@ def replay(
 
 @dataclass(frozen=True)
 class Outcome:
-    """A replay in three figures, over all windows but the first.
+    """A replay in four numbers, over all windows but the first.
 
-    `imbalance` and `stale` are means of max/mean divided by the bound of the same window, `moved` the
-    mean share of the state moved a window, `seconds` the median time of planning.
+    `imbalance` and `stale` are means of max/mean divided by the bound of the same window, `moved` is the mean share
+    of the state moved per window, `seconds` the median planning time.
     """
 
     imbalance: float
@@ -86,9 +87,11 @@ class Outcome:
 
 
 def outcome(steps: Sequence[Step]) -> Outcome:
-    """Sum up a replay of at least two windows."""
+    """Summarise a replay of at least two windows."""
     if len(steps) < 2:
-        raise ValueError(f"a replay of {len(steps)} windows has no outcome: the first one is only the start")
+        raise ValueError(
+            f"a replay of {len(steps)} windows has no outcome: replay at least 2, since the first does not count"
+        )
     later = steps[1:]
     return Outcome(
         float(np.mean([s.imbalance / s.bound for s in later])),

@@ -27,9 +27,9 @@ def drifting_windows(
 ) -> Iterator[Histogram]:
     """Windows of a Zipf stream whose hot keys change.
 
-    Between two windows the `shuffled` most frequent keys trade their frequencies within groups of `group`
-    neighbours in rank, so that a key may become five times hotter overnight. The load of a window is its
-    records; the state of a key is its records in the last `state_windows` windows.
+    Between two windows the `shuffled` most frequent keys trade their frequencies within groups of `group` neighbours
+    in rank, so a key may become five times as hot overnight. The load of a window is its number of records; the state
+    of a key is its number of records in the last `state_windows` windows.
     """
     random = np.random.default_rng(seed)
     frequencies = zipf(keys, exponent)
@@ -41,5 +41,7 @@ def drifting_windows(
                 random.shuffle(frequencies[first : min(first + group, shuffled)])
         recent.append(random.multinomial(draws, frequencies).astype(np.float64))
         state = np.sum(recent, axis=0)
-        seen = np.flatnonzero(state)
-        yield Histogram.from_arrays(names[seen], recent[-1][seen], state=state[seen], buckets=buckets)
+        present = np.flatnonzero(state)
+        yield Histogram.from_arrays(
+            names[present], recent[-1][present], state=state[present], buckets=buckets
+        )

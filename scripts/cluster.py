@@ -1,4 +1,4 @@
-"""Start, watch, hurt and stop a small Spark cluster on this machine; as root, with the Python of .venv.
+"""Start, inspect, damage and stop a small Spark cluster on this machine; run it as root, with the Python of .venv.
 
     sudo .venv/bin/python scripts/cluster.py start --workers 4 --cores 1 --memory 1g --rate 100mbit
 
@@ -12,20 +12,21 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1]))  # a script finds only its neighbours by itself
+# Python only puts the folder of the script itself on its path
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.cluster import MASTER, Cluster
 from benchmarks.network import Network, networks, why_not
 
 
 def main() -> None:
-    """Do what the command line says."""
-    given = _parser().parse_args()
+    """Run the command given on the command line."""
+    arguments = _parser().parse_args()
     reason = why_not()
     if reason is not None:
         sys.exit(f"cluster: {reason}")
     try:
-        for line in _do(given):
+        for line in _run(arguments):
             print(line)
     except (RuntimeError, ValueError) as error:
         sys.exit(f"cluster: {error}")
@@ -34,70 +35,71 @@ def main() -> None:
 def _parser() -> argparse.ArgumentParser:
     default = Cluster()
     common = argparse.ArgumentParser(add_help=False)
-    common.add_argument("--name", default=default.name, help="which cluster (default: %(default)s)")
+    common.add_argument("--name", default=default.name, help="name of the cluster (default: %(default)s)")
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     commands = parser.add_subparsers(dest="command", required=True)
     start = commands.add_parser("start", parents=[common], help="start a master and workers")
-    start.add_argument("--workers", type=int, default=default.workers)
-    start.add_argument("--cores", type=int, default=default.cores, help="of each worker")
-    start.add_argument("--memory", default=default.memory, help="of each worker's executor")
-    start.add_argument(
-        "--rate", default=default.rate, help="of each worker's link, both ways: 100mbit, 1gbit"
-    )
-    commands.add_parser("status", parents=[common], help="workers, links and processes")
+    start.add_argument("--workers", type=int, default=default.workers, help="how many (default: %(default)s)")
+    start.add_argument("--cores", type=int, default=default.cores, help="per worker (default: %(default)s)")
+    start.add_argument("--memory", default=default.memory, help="per executor (default: %(default)s)")
+    rates = "of each worker's link in both directions: 100mbit, 1gbit (default: %(default)s)"
+    start.add_argument("--rate", default=default.rate, help=rates)
+    commands.add_parser("status", parents=[common], help="print workers, links and processes")
     rate = commands.add_parser("rate", parents=[common], help="change the rate of all links")
-    rate.add_argument("rate")
+    rate.add_argument("rate", help="100mbit, 1gbit")
     for name, what in (
         ("cut", "let nothing through a worker's link"),
-        ("mend", "let everything through again"),
-        ("kill", "end a worker and its executors by SIGKILL"),
+        ("reconnect", "undo cut"),
+        ("kill", "kill a worker and its executors with SIGKILL"),
     ):
         commands.add_parser(name, parents=[common], help=what).add_argument("worker", type=int)
-    commands.add_parser("stop", parents=[common], help="stop everything, also after a crash")
+    commands.add_parser("stop", parents=[common], help="stop everything; also cleans up after a crash")
     return parser
 
 
-def _do(given: argparse.Namespace) -> Sequence[str]:
-    network = Network(given.name)
-    if given.command not in ("start", "stop") and not network.exists():
-        others = ", ".join(networks()) or "none"
-        raise RuntimeError(f"cluster {given.name!r} is not running (others: {others})")
-    match given.command:
+def _run(arguments: argparse.Namespace) -> Sequence[str]:
+    network = Network(arguments.name)
+    if arguments.command not in ("start", "stop") and not network.exists():
+        running = ", ".join(networks()) or "none"
+        raise RuntimeError(f"cluster {arguments.name!r} is not running (running: {running})")
+    match arguments.command:
         case "start":
-            cluster = Cluster(given.workers, given.rate, given.cores, given.memory, given.name)
+            cluster = Cluster(
+                arguments.workers, arguments.rate, arguments.cores, arguments.memory, arguments.name
+            )
             cluster.start()
             return _settings(cluster)
         case "status":
-            return _status(Cluster(name=given.name))
+            return _status(Cluster(name=arguments.name))
         case "rate":
-            Cluster(name=given.name).limit(given.rate)
+            Cluster(name=arguments.name).limit(arguments.rate)
         case "cut":
-            network.cut(_worker(given))
-        case "mend":
-            network.mend(_worker(given))
+            network.cut(_worker(arguments))
+        case "reconnect":
+            network.reconnect(_worker(arguments))
         case "kill":
-            network.kill(_worker(given))
+            network.kill(_worker(arguments))
         case "stop":
-            Cluster(name=given.name).stop()
+            Cluster(name=arguments.name).stop()
     return []
 
 
-def _worker(given: argparse.Namespace) -> int:
-    workers = [host for host in Network(given.name).hosts() if host != MASTER]
-    if given.worker not in workers:
-        there = ", ".join(map(str, workers)) or "none"
-        raise ValueError(f"cluster {given.name!r} has no worker {given.worker} (there are: {there})")
-    return int(given.worker)
+def _worker(arguments: argparse.Namespace) -> int:
+    workers = [host for host in Network(arguments.name).hosts() if host != MASTER]
+    if arguments.worker not in workers:
+        existing = ", ".join(map(str, workers)) or "none"
+        raise ValueError(f"cluster {arguments.name!r} has no worker {arguments.worker} (it has: {existing})")
+    return int(arguments.worker)
 
 
 def _settings(cluster: Cluster) -> list[str]:
     return [
         f"{cluster.workers} workers registered with {cluster.url}; files in {cluster.folder}",
-        "in the environment of the driver:",
+        "set in the driver's environment:",
         *(f"  export {name}={value}" for name, value in cluster.env.items()),
-        "for its session (spark-submit --conf, or SparkSession.builder.config):",
+        "set in the driver's session (spark-submit --conf, or SparkSession.builder.config):",
         *(f"  --conf {name}={value}" for name, value in cluster.conf.items()),
     ]
 

@@ -1,4 +1,4 @@
-"""For mkdocstrings: examples in docstrings become code blocks; Markdown would take their `>>>` for quotations."""
+"""For mkdocstrings: turn doctests into code blocks, since Markdown would read their `>>>` as quotations."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class DoctestBlocks(griffe.Extension):
     """Puts a fence around every doctest."""
 
     def on_instance(self, *, obj: griffe.Object, **_: Any) -> None:
-        """Change the docstring of a module, class, function or attribute."""
+        """Put fences into the docstring of a module, class, function or attribute."""
         if obj.docstring is not None:
             obj.docstring.value = _EXAMPLE.sub(_fenced, obj.docstring.value)
 

@@ -1,6 +1,6 @@
 """Draw the pictures of docs/concepts.md into docs/images: `python scripts/pictures.py`.
 
-Colours are those of the reports. Each picture has a ground of its own, so that it reads on a light and on a dark page.
+Colours are those of the reports. Each picture has its own background, so that it is readable on light and dark pages.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', Arial, sans-s
 
 
 class Picture:
-    """An SVG that is drawn piece by piece."""
+    """An SVG that is drawn part by part."""
 
     def __init__(self, width: int, height: int, title: str) -> None:
         self._head = (
@@ -38,7 +38,7 @@ class Picture:
         self._parts.append(f'<rect {size} rx="5" fill="{fill}" stroke="{edge}"/>')
 
     def bar(self, x: float, y: float, width: float, height: float, fill: str) -> None:
-        """A part of a bar, with a thin light edge."""
+        """A part of a bar, with a thin light outline."""
         size = f'x="{x:g}" y="{y:.1f}" width="{width:g}" height="{height:.1f}"'
         self._parts.append(f'<rect {size} fill="{fill}" stroke="{PAPER}" stroke-width="0.6"/>')
 
@@ -115,8 +115,8 @@ def flow() -> None:
     picture.save("flow.svg")
 
 
-def placement(keys: int = 2000, slots: int = 8, shown: int = 6) -> None:
-    """The same keys on the same slots, by hash and by `keel`: a bar a slot, the heaviest keys in colours."""
+def placement(keys: int = 2000, slots: int = 8, coloured: int = 6) -> None:
+    """The same keys on the same slots under `hash` and `keel`: one bar per slot, the heaviest keys in colour."""
     counts = {f"key-{k}": 1e6 / (k + 1) for k in range(keys)}
     measured = unskew.Histogram.from_counts(counts, buckets=1024)
     picture = Picture(800, 330, "The load of each slot under hashing and under keel")
@@ -126,12 +126,12 @@ def placement(keys: int = 2000, slots: int = 8, shown: int = 6) -> None:
         left, floor = 30 + 390 * side, 282
         title = "hash partitioning" if planner == "hash" else "a measured table (keel)"
         picture.text(left + 175, 30, title, size=15, bold=True)
-        figure = f"fullest slot {plan.imbalance:.2f} × the mean; no table does better than {plan.bound:.2f}"
+        figure = f"fullest slot {plan.imbalance:.2f} × the mean; no table can do better than {plan.bound:.2f}"
         picture.text(left + 175, 50, figure, size=12, fill=SOFT)
-        top = plan.table.slot_of([f"key-{k}" for k in range(shown)])
+        top = plan.table.slot_of([f"key-{k}" for k in range(coloured)])
         for slot, load in enumerate(plan.loads):
             x, y = left + 45 * slot, float(floor)
-            inside = [k for k in range(shown) if top[k] == slot]
+            inside = [k for k in range(coloured) if top[k] == slot]
             parts = [(NEUTRAL, load - sum(counts[f"key-{k}"] for k in inside))]
             for colour, part in parts + [(PALETTE[k % len(PALETTE)], counts[f"key-{k}"]) for k in inside]:
                 y -= part * scale
@@ -139,18 +139,20 @@ def placement(keys: int = 2000, slots: int = 8, shown: int = 6) -> None:
             picture.text(x + 18, floor + 17, str(slot), size=12, fill=SOFT)
         bound = floor - plan.bound * measured.total / slots * scale
         picture.line((left - 8, bound, left + 359, bound), INK, dashes="2 4")
-    picture.text(400, 320, f"slots; colours: the {shown} heaviest keys; dots: the bound", size=12, fill=SOFT)
+    picture.text(
+        400, 320, f"slots; colours: the {coloured} heaviest keys; dots: the bound", size=12, fill=SOFT
+    )
     picture.save("placement.svg")
 
 
 def turns() -> None:
-    """A key's state moves from one slot to another in the course of three batches."""
+    """A key's state moves from one slot to another over three batches."""
     picture = Picture(800, 330, "How state moves between slots while a query runs")
     batches = ("batch b", "batch b + 1", "batch b + 2")
-    said = {
+    captions = {
         (0, 0): ("handles ann",),
         (0, 1): ("handles others",),
-        (1, 0): ("handles ann,", "then writes her state", "to a handoff file", "and says so"),
+        (1, 0): ("handles ann,", "then writes her state", "to a handoff file", "and reports it"),
         (1, 1): ("handles others",),
         (2, 0): ("handles others",),
         (2, 1): ("reads the handoff", "first, then", "handles ann"),
@@ -159,9 +161,10 @@ def turns() -> None:
         x = 90 + 236 * column
         picture.text(x + 105, 30, batch, size=15, bold=True)
         for row in range(2):
-            here = row == (column == 2)
-            picture.box(x, 46 + 104 * row, 210, 90, TINT if here else PAPER, VERMILLION if here else LINE)
-            lines = said[column, row]
+            owns_ann = row == (column == 2)
+            fill, edge = (TINT, VERMILLION) if owns_ann else (PAPER, LINE)
+            picture.box(x, 46 + 104 * row, 210, 90, fill, edge)
+            lines = captions[column, row]
             for i, words in enumerate(lines):
                 y = 96 + 104 * row - 9 * (len(lines) - 1) + 18 * i
                 picture.text(x + 105, y, words)
@@ -169,9 +172,9 @@ def turns() -> None:
     picture.text(14, 200, "slot 1", anchor="start", bold=True)
     picture.line((511, 118, 560, 178), VERMILLION, arrow=True)
     for x, words in (
-        (195, ("after it: measured, decided;", "the target is published")),
-        (431, ("after it: ann → slot 1", "is in the table")),
-        (667, ("ann has not waited,", "and never had two owners")),
+        (195, ("after it: measure and decide;", "publish the target")),
+        (431, ("after it: the table", "sends ann to slot 1")),
+        (667, ("ann never waited,", "and never had two owners")),
     ):
         for i, line in enumerate(words):
             picture.text(x, 278 + 18 * i, line, size=12, fill=SOFT)

@@ -84,7 +84,7 @@ def test_nothing_passes_a_cut_link_until_it_is_mended(network: Network) -> None:
     assert network.is_cut(1)
     with pytest.raises(OSError, match=r"timed out|No route"):
         connect(network, patience=0.5)
-    network.mend(1)
+    network.reconnect(1)
     connect(network).close()
 
 
@@ -118,5 +118,5 @@ def test_rates_and_names_are_checked() -> None:
         with pytest.raises(ValueError, match="like 100mbit"):
             bits_per_second(wrong)
     for wrong in ("", "much-too-long", "../x"):
-        with pytest.raises(ValueError, match="one to eight"):
+        with pytest.raises(ValueError, match="1 to 8 lower-case"):
             Network(wrong)

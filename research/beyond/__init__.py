@@ -1,4 +1,4 @@
-"""What no paper shows: all planners against each other, and the design at a scale that no machine here has."""
+"""Beyond the papers: all planners against each other, and the design at a scale that no machine here has."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ from research.papers.experiment import Paper
 PAPER = Paper(
     authors="unskew",
     title="Beyond the papers",
-    venue="Bars of our own",
+    venue="Our own bars",
     entries=(tournament.TOURNAMENT, scale.SCALE),
 )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from research.beyond.workloads import Size, workloads
+from research.beyond.tournament_workloads import Size, workloads
 from research.papers.experiment import Experiment, Fact, Record, Run, Timed, number, shape
 from research.simulation import replay
 from unskew.core.histogram import Floats, Histogram
@@ -19,44 +19,45 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PLANNERS = tuple(name for name in DECLARED if name not in ("single", "modulo", "locality"))
-"""All but the worst case, and the twins of hash and keel."""
+"""All but the worst case (single), and the twins of hash (modulo) and keel (locality)."""
 
 WHOLE = tuple(name for name in PLANNERS if not DECLARED[name].splits)
-"""Those that keep keys whole: the others are for operators that merge, and may go below the bound."""
+"""The planners that keep keys whole; the others are for operators that merge, and may go below the bound."""
 
 MEASURES = ("fit", "next", "moved")
-"""The fullest slot over the least possible, in the window that was planned with and in the next; the state moved."""
+"""The fullest slot over the least possible, in the window of the plan and in the next one; the state moved."""
 
-ALIKE = 1e-3  # planners whose fullest slots differ by less share their rank
+ALIKE = 1e-3
+"""Planners whose fullest slots differ by less than this share a rank."""
+
 STUDENT = {2: 12.706, 3: 4.303, 5: 2.776, 10: 2.262}
-"""Two-sided 95 % quantiles for the mean of so many runs."""
+"""Runs → two-sided 95 % quantile of Student's t for their mean."""
 
 
 def compete(run: Run) -> dict[str, Any]:
-    """Every measure of every planner on every workload, one figure a seed."""
-    given = run.parameters
-    names = given["workloads"]
-    points = [{"workload": name, "seed": run.seed + k} for name in names for k in range(given["seeds"])]
+    """Every measure of every planner on every workload, one number per seed."""
+    parameters = run.parameters
+    names, seeds = parameters["workloads"], parameters["seeds"]
+    points = [{"workload": name, "seed": run.seed + k} for name in names for k in range(seeds)]
 
     def measure(workload: str, seed: int) -> Timed:
-        size = Size(given["windows"], given["keys"], given["records"])
+        size = Size(parameters["windows"], parameters["keys"], parameters["records"])
         windows = list(workloads()[workload](size, seed))
-        found = {name: _replayed(name, windows, given["slots"], seed) for name in PLANNERS}
-        seconds = {name: each.pop("seconds") for name, each in found.items()}
-        return Timed(found, seconds)
+        by_planner = {name: _replay(name, windows, parameters["slots"], seed) for name in PLANNERS}
+        seconds = {name: measures.pop("seconds") for name, measures in by_planner.items()}
+        return Timed(by_planner, seconds)
 
-    found = run.each(points, measure)
-    seeds = given["seeds"]
-    rows = {name: found[at * seeds : (at + 1) * seeds] for at, name in enumerate(names)}
+    rows = run.each(points, measure)
+    by_workload = {name: rows[at * seeds : (at + 1) * seeds] for at, name in enumerate(names)}
     return {
-        name: {p: {m: [each[p][m] for each in several] for m in MEASURES} for p in PLANNERS}
-        for name, several in rows.items()
+        name: {p: {m: [row[p][m] for row in by_seed] for m in MEASURES} for p in PLANNERS}
+        for name, by_seed in by_workload.items()
     }
 
 
-def _replayed(planner: str, windows: Sequence[Histogram], slots: int, seed: int) -> dict[str, float]:
+def _replay(planner: str, windows: Sequence[Histogram], slots: int, seed: int) -> dict[str, float]:
     steps = replay(planner, windows, slots, seed=seed)
-    # of the slots that were offered, since elb may leave some out
+    # of all slots that were offered: elb may leave some unused
     least = [w.total * max(w.heaviest_share, 1.0 / slots) for w in windows]
     later = list(zip(pairwise(steps), windows[1:], least[1:], strict=True))
     return {
@@ -68,24 +69,24 @@ def _replayed(planner: str, windows: Sequence[Histogram], slots: int, seed: int)
 
 
 def gaps(record: Record, planner: str = "auto") -> dict[str, float]:
-    """By workload how far above the best whole-key planner's the fullest slot is, mean over the seeds."""
+    """By how much the fullest slot exceeds that of the best whole-key planner, by workload; means over the seeds."""
     return {
-        name: _mean(found[planner]["fit"]) / min(_mean(found[p]["fit"]) for p in WHOLE) - 1.0
-        for name, found in record.results.items()
+        name: _mean(by_planner[planner]["fit"]) / min(_mean(by_planner[p]["fit"]) for p in WHOLE) - 1.0
+        for name, by_planner in record.results.items()
     }
 
 
 def ranking(record: Record) -> list[tuple[str, float, float]]:
-    """Planner, mean rank over the workloads by the fullest slot, and half of its 95 % interval over the seeds."""
+    """Planner, mean rank by the fullest slot over the workloads, and half of its 95 % interval over the seeds."""
     seeds = record.parameters["seeds"]
-    by_seed = np.array(
-        [
-            np.mean(
-                [_ranks([found[p]["fit"][k] for p in WHOLE]) for found in record.results.values()], axis=0
-            )
-            for k in range(seeds)
-        ]
-    )
+    workloads = record.results.values()
+
+    def mean_ranks(seed: int) -> Floats:
+        ranks = [_ranks([by_planner[p]["fit"][seed] for p in WHOLE]) for by_planner in workloads]
+        means: Floats = np.mean(ranks, axis=0)
+        return means
+
+    by_seed = np.array([mean_ranks(seed) for seed in range(seeds)])
     half = interval(by_seed)
     rows = zip(WHOLE, by_seed.mean(axis=0).tolist(), half.tolist(), strict=True)
     return sorted(rows, key=lambda row: row[1])
@@ -99,10 +100,10 @@ def interval(by_seed: Floats) -> Floats:
 
 
 def on_front(record: Record) -> dict[str, int]:
-    """On how many workloads no other whole-key planner is better in the fullest slot and in movement alike."""
+    """On how many workloads no whole-key planner is better in balance or movement without being worse in the other."""
     wins = dict.fromkeys(WHOLE, 0)
-    for found in record.results.values():
-        spots = {p: (_mean(found[p]["fit"]), _mean(found[p]["moved"])) for p in WHOLE}
+    for by_planner in record.results.values():
+        spots = {p: (_mean(by_planner[p]["fit"]), _mean(by_planner[p]["moved"])) for p in WHOLE}
         for p, (fit, moved) in spots.items():
             wins[p] += not any(
                 f <= fit and m <= moved and (f < fit - ALIKE or m < moved - ALIKE) for f, m in spots.values()
@@ -112,12 +113,12 @@ def on_front(record: Record) -> dict[str, int]:
 
 def overall(record: Record, planner: str, measure: str) -> tuple[float, float]:
     """The mean over all workloads, and half of its 95 % interval over the seeds."""
-    by_seed = np.mean([found[planner][measure] for found in record.results.values()], axis=0)
+    by_seed = np.mean([by_planner[planner][measure] for by_planner in record.results.values()], axis=0)
     return float(by_seed.mean()), float(interval(by_seed[:, None])[0])
 
 
 def milliseconds(record: Record, planner: str) -> float:
-    """The median over all workloads and seeds of the time of a plan."""
+    """The median planning time over all workloads and seeds."""
     return 1e3 * float(np.median([point["parts"][planner] for point in record.times["points"]]))
 
 
@@ -126,7 +127,7 @@ def _mean(figures: Sequence[float]) -> float:
 
 
 def _ranks(figures: Sequence[float]) -> Floats:
-    """1 for the least; equal ones share the mean of their ranks."""
+    """Ranks from 1 for the least; equal numbers share the mean of their ranks."""
     steps = np.rint(np.asarray(figures) / ALIKE)
     below = (steps[None, :] < steps[:, None]).sum(axis=1)
     alike = (steps[None, :] == steps[:, None]).sum(axis=1)
@@ -135,22 +136,22 @@ def _ranks(figures: Sequence[float]) -> Floats:
 
 
 def _within_two_percent(record: Record) -> Fact:
-    found = gaps(record)
-    worst = max(found, key=found.__getitem__)
-    over = [name for name, gap in found.items() if gap > 0.02]
-    said = f"at most {found[worst]:.2%} above the best, on {worst}"
-    return Fact(not over, said if not over else f"{said}; above 2 % on {', '.join(over)}")
+    gap_of = gaps(record)
+    worst = max(gap_of, key=gap_of.__getitem__)
+    over = [name for name, gap in gap_of.items() if gap > 0.02]
+    measured = f"at most {gap_of[worst]:.2%} above the best, on {worst}"
+    return Fact(not over, measured if not over else f"{measured}; above 2 % on {', '.join(over)}")
 
 
 def _unbeaten(record: Record) -> Fact:
-    wins, played = on_front(record), len(record.results)
+    wins, workloads = on_front(record), len(record.results)
     best = max(wins, key=wins.__getitem__)
-    said = f"keel on {wins['keel']} of {played} workloads, auto on {wins['auto']}, most often {best}, on {wins[best]}"
-    return Fact(wins["keel"] == max(wins.values()), said)
+    measured = f"keel on {wins['keel']} of {workloads} workloads, auto on {wins['auto']}, at most {wins[best]} ({best})"
+    return Fact(wins["keel"] == max(wins.values()), measured)
 
 
 def draw(record: Record, figure: Figure) -> None:
-    """The Pareto picture: the fullest slot against the state moved, and against the time of a plan."""
+    """The fullest slot against the state moved, and against the planning time."""
     left, right = figure.subplots(1, 2, sharey=True)
     for name in PLANNERS:
         fit, half = overall(record, name, "fit")
@@ -164,10 +165,10 @@ def draw(record: Record, figure: Figure) -> None:
     left.set(
         xscale="symlog",
         yscale="log",
-        xlabel="state moved a window, %",
+        xlabel="state moved per window, %",
         ylabel="fullest slot / least possible",
     )
-    right.set(xscale="log", xlabel="time of a plan, ms")
+    right.set(xscale="log", xlabel="planning time, ms")
     left.set_xlim(left=-0.1)
 
 
@@ -193,8 +194,8 @@ TOURNAMENT = Experiment(
     ),
     draw=draw,
     setting=(
-        "Means over all workloads with 95 % intervals over the seeds; every planner with its default options. Grey: "
-        "planners that split keys, for operators that merge partial results, which may beat the bound of whole keys."
+        "Means over all workloads with 95 % intervals over the seeds; every planner has its default options. Grey: "
+        "planners that split keys, for operators that merge partial results; these may beat the bound for whole keys."
     ),
     size=(9.0, 4.2),
 )

@@ -2,25 +2,25 @@
 
 To add a paper: one module (or a few) with its experiments, a `Paper` that lists **every** figure and table in
 the paper's order, as an `Experiment` or as an `Omitted` with one line saying why, and its place in
-`research.papers.registry.PAPERS`. What an experiment gives:
+`research.papers.registry.PAPERS`. An experiment consists of:
 
     Experiment(
         name="dkg-9",                                  # <paper>-<figure>, <paper>-table-<number>
         title="σ as a function of the training set's size",
         parameters={"runs": 10_000, …},                # the paper's
         quick={"runs": 50},                            # what differs with --quick
-        compute=learning,                              # Run -> plain data: dict, list, str, finite number, None
+        compute=learning,                              # Run -> JSON data: dict, list, str, finite number, None
         claims=(printed("…", 60.7, get, within=1.0), shape("…", fact)),
         draw=draw_learning,                            # (Record, matplotlib Figure) -> None; None for a table
     )
 
-`compute(run)` depends on `run.parameters` and `run.seed` alone; it reads no clock. Independent points go through
-`run.each([{…}, …], measure)`, which calls `measure(**point)` for each, shows progress, and keeps what is done, so
-that a stopped run goes on from there. A `measure` that times something returns `Timed(figures, seconds)`: times
-are kept apart from the figures, in `record.times`. An experiment with `needs_spark=True` finds a session in
+`compute(run)` depends only on `run.parameters` and `run.seed`; it reads no clock. Independent points go through
+`run.each([{…}, …], measure)`, which calls `measure(**point)` for each, shows progress, and saves each result, so
+that a stopped run continues from there. A `measure` that times something returns `Timed(figures, seconds)`: times
+are stored apart from the figures, in `record.times`. An experiment with `needs_spark=True` gets a session as
 `run.spark`.
 
-A claim is one thing the paper says, checked against the record: `printed` for a number, `shape` for an ordering or
-a trend. All claims hold: the figure agrees; only numbers fail: it agrees in shape; a shape fails: it differs.
-A claim's `why` is the investigated reason, shown where the claim does not hold.
+A claim is one statement of the paper, checked against the record: `printed` for a number, `shape` for an ordering
+or a trend. If all claims hold, the figure agrees; if only numbers fail, it agrees in shape; if a shape fails, it
+differs. A claim's `why` is the reason that we found, and is printed where the claim does not hold.
 """

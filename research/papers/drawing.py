@@ -6,7 +6,7 @@ import io
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from research.papers.experiment import Judged, Record
+from research.papers.experiment import MeasuredFigure, Record
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -15,9 +15,9 @@ COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#00
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 
 
-def picture(judged: Judged, record: Record) -> str | None:
+def picture(figure: MeasuredFigure, record: Record) -> str | None:
     """The SVG of a record in the form of the paper's figure; None for a table."""
-    if judged.draw is None:
+    if figure.draw is None:
         return None
     import matplotlib
     from matplotlib.figure import Figure
@@ -28,23 +28,25 @@ def picture(judged: Judged, record: Record) -> str | None:
                 "axes.grid": True,
                 "font.size": 9,
                 "grid.alpha": 0.3,
-                "legend.loc": "upper left",  # looking for the best place may take long
-                "svg.hashsalt": "unskew",  # the same figures give the same file
+                # matplotlib's search for the best place can take long
+                "legend.loc": "upper left",
+                # the same numbers give the same file
+                "svg.hashsalt": "unskew",
             }
         )
-        figure = Figure(figsize=judged.size, layout="constrained")
-        judged.draw(record, figure)
-        out = io.StringIO()
-        figure.savefig(out, format="svg", metadata={"Date": None})
-    return out.getvalue()
+        canvas = Figure(figsize=figure.size, layout="constrained")
+        figure.draw(record, canvas)
+        svg = io.StringIO()
+        canvas.savefig(svg, format="svg", metadata={"Date": None})
+    return svg.getvalue()
 
 
 def styles() -> Iterator[dict[str, Any]]:
-    """Colour and marker of one line after the other, as keywords of `plot`."""
+    """Colour and marker for each line in turn, as keyword arguments of `plot`."""
     for color, marker in zip(COLORS, MARKERS, strict=True):
         yield {"color": color, "marker": marker}
 
 
 def ideal(axes: Axes, value: float = 1.0) -> None:
-    """The line that marks the ideal."""
+    """Draw a dashed line at the ideal value."""
     axes.axhline(value, color="black", linewidth=0.8, linestyle="--")

@@ -1,4 +1,4 @@
-"""What an experiment is: a figure or table of a paper, what the paper says of it, how to compute and judge it."""
+"""What an experiment is: a figure or table of a paper, what the paper claims, how to compute and judge it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Parameters: TypeAlias = Mapping[str, Any]
 
 
 class Verdict(StrEnum):
-    """How a figure of ours compares with the paper's."""
+    """How our figure compares with the paper's."""
 
     AGREES = "agrees"
     SHAPE = "agrees in shape"
@@ -24,14 +24,14 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Timed:
-    """What was measured at a point, and the seconds that parts of it took, which no seed determines."""
+    """What was measured at a point, and the seconds that parts of it took, which the seed does not determine."""
 
     figures: Any
     seconds: Mapping[str, float]
 
 
 class Run(Protocol):
-    """What an experiment computes with; `research.papers.running` makes it."""
+    """What an experiment gets to compute with; `research.papers.running` implements it."""
 
     @property
     def parameters(self) -> Parameters:
@@ -40,18 +40,18 @@ class Run(Protocol):
 
     @property
     def seed(self) -> int:
-        """What all randomness is drawn from."""
+        """The seed of all randomness."""
         ...
 
     @property
     def spark(self) -> SparkSession:
-        """The session of the run, started when first asked for."""
+        """The Spark session of the run, started on first use."""
         ...
 
     def each(self, points: Sequence[Parameters], measure: Callable[..., Any]) -> list[Any]:
-        """`measure(**point)` for each point, in order; points measured before a stop are not measured again.
+        """Call `measure(**point)` for each point, in order; points that a stopped run has saved are not measured again.
 
-        A point is told by its content: all points of an experiment differ.
+        A point is identified by its content, so all points of an experiment must differ.
         """
         ...
 
@@ -60,8 +60,8 @@ class Run(Protocol):
 class Record:
     """A finished experiment as it was saved.
 
-    `results` is the same for the same parameters and seed; `times` never is: the seconds of the whole, and
-    under `points` those of each point with the parts that a `Timed` names.
+    `results` depends only on the parameters and the seed. `times` does not: it has the `seconds` of the whole
+    experiment and, under `points`, those of each point with the parts that its `Timed` names.
     """
 
     name: str
@@ -75,7 +75,7 @@ class Record:
 
 @dataclass(frozen=True)
 class Fact:
-    """Whether a claim holds, and the measured figures that show it."""
+    """Whether a claim holds, and the measured numbers that show it."""
 
     holds: bool
     measured: str
@@ -83,7 +83,7 @@ class Fact:
 
 @dataclass(frozen=True)
 class Claim:
-    """One thing the paper says; `check` finds out, `why` is the reason where it does not hold here."""
+    """One statement of the paper; `check` tests it, and `why` explains it where it does not hold here."""
 
     says: str
     check: Callable[[Record], Fact]
@@ -94,7 +94,7 @@ class Claim:
 def printed(
     says: str, value: float, measured: Callable[[Record], float], *, within: float, why: str = ""
 ) -> Claim:
-    """A printed number; it holds if ours is within `within` of it."""
+    """A number that the paper prints; the claim holds if ours is within `within` of it."""
 
     def check(record: Record) -> Fact:
         ours = measured(record)
@@ -104,7 +104,7 @@ def printed(
 
 
 def number(says: str, check: Callable[[Record], Fact], why: str = "") -> Claim:
-    """Numbers that are judged together, or are only about what the paper says."""
+    """Numbers that are judged together, or that the paper gives only approximately."""
     return Claim(says, check, is_shape=False, why=why)
 
 
@@ -114,10 +114,10 @@ def shape(says: str, check: Callable[[Record], Fact], why: str = "") -> Claim:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Judged:
-    """A figure or table that is measured here and judged by what the paper claims.
+class MeasuredFigure:
+    """A figure or table that we measure and judge by the paper's claims.
 
-    `setting` says what the paper leaves open and what was chosen. `size` is that of the picture, in inches.
+    `setting` says what the paper leaves open and what we chose. `size` is the size of the picture, in inches.
     """
 
     name: str
@@ -129,8 +129,8 @@ class Judged:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Experiment(Judged):
-    """One that can be computed on any machine. `quick` holds the parameters that differ in the quick set."""
+class Experiment(MeasuredFigure):
+    """A figure that any machine can compute. `quick` holds the parameters that differ in the quick set."""
 
     parameters: Parameters
     compute: Callable[[Run], Any]
@@ -138,21 +138,21 @@ class Experiment(Judged):
     seed: int = 0
     needs_spark: bool = False
 
-    def chosen(self, quick: bool) -> dict[str, Any]:
+    def parameter_set(self, quick: bool) -> dict[str, Any]:
         """The paper's parameters, or the quick set."""
         return {**self.parameters, **self.quick} if quick else dict(self.parameters)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Benchmarked(Judged):
-    """One that a benchmark of the repository measures, since it needs several hosts: the part of its results."""
+class Benchmarked(MeasuredFigure):
+    """A figure that needs several hosts: a benchmark measures it, and its results have a section for it."""
 
     benchmark: str
     section: str
 
     @property
     def command(self) -> str:
-        """What measures it."""
+        """The command that measures it."""
         return f"make bench-{self.benchmark}"
 
 
@@ -167,7 +167,7 @@ class Omitted:
 
 @dataclass(frozen=True)
 class Paper:
-    """A paper with all its figures and tables, in its order."""
+    """A paper with all its figures and tables, in the paper's order."""
 
     authors: str
     title: str
@@ -176,20 +176,20 @@ class Paper:
 
     @property
     def experiments(self) -> tuple[Experiment, ...]:
-        """What can be run."""
+        """The entries that can be run."""
         return tuple(entry for entry in self.entries if isinstance(entry, Experiment))
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """A figure's verdict with the fact behind each claim."""
+    """A figure's verdict, and the fact behind each claim."""
 
     verdict: Verdict
     facts: tuple[tuple[Claim, Fact], ...]
 
 
-def judge(figure: Judged, record: Record) -> Judgement:
-    """Check every claim: a shape that fails makes the figure differ, a number only its shape agree."""
+def judge(figure: MeasuredFigure, record: Record) -> Judgement:
+    """Check every claim. If a shape fails, the figure differs; if only numbers fail, it agrees in shape."""
     facts = tuple((claim, claim.check(record)) for claim in figure.claims)
     failed = [claim for claim, fact in facts if not fact.holds]
     if any(claim.is_shape for claim in failed):

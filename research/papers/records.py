@@ -1,6 +1,6 @@
-"""Saved experiments: one JSON file each, and the points of one that is still under way.
+"""Saved experiments: one JSON file each, and the finished points of an experiment that is still running.
 
-A file is written whole or not at all. What the seed determines and what it does not are under different keys:
+A file is written completely or not at all. What the seed determines and what it does not are under different keys:
 without `times`, two runs with the same parameters, seed, commit and machine give the same bytes.
 """
 
@@ -19,9 +19,9 @@ KIND, FORMAT = "experiment", 1
 
 @dataclass(frozen=True)
 class Task:
-    """An experiment with one set of parameters, and the folder its files are in.
+    """An experiment with one set of parameters, and the folder of its files.
 
-    The quick set has files of its own, so that it never replaces the full one.
+    The quick set has its own files, so that it never replaces the full set.
     """
 
     experiment: Experiment
@@ -35,19 +35,18 @@ class Task:
 
     @property
     def points_path(self) -> Path:
-        """Where finished points are kept until all are done."""
+        """Where finished points are saved until all are done."""
         return self.folder / f"{self._stem}.points.jsonl"
 
     @property
-    def identity(self) -> dict[str, Any]:
-        """What a saved file must have been made with to stand for this task."""
-        parameters = plain(self.experiment.chosen(self.quick))
+    def header(self) -> dict[str, Any]:
+        """How every file of this task begins; a file with another header belongs to another task."""
         return {
             "unskew": KIND,
             "format": FORMAT,
             "name": self.experiment.name,
             "quick": self.quick,
-            "parameters": parameters,
+            "parameters": as_json(self.experiment.parameter_set(self.quick)),
             "seed": self.experiment.seed,
         }
 
@@ -56,89 +55,89 @@ class Task:
         return f"{self.experiment.name}.quick" if self.quick else self.experiment.name
 
 
-def plain(value: Any) -> Any:
-    """The value as it is read back from JSON; what is not finite or no plain data is refused."""
+def as_json(value: Any) -> Any:
+    """The value as JSON gives it back; numbers that are not finite and objects that JSON lacks are refused."""
     return json.loads(json.dumps(value, allow_nan=False))
 
 
 def save(task: Task, results: Any, times: Parameters, stamp: Parameters) -> None:
     """Write the finished record."""
-    content = {**task.identity, "stamp": stamp, "results": results, "times": times}
+    content = {**task.header, "stamp": stamp, "results": results, "times": times}
     task.folder.mkdir(parents=True, exist_ok=True)
     text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False)
     files.write(task.path, f"{text}\n".encode())
 
 
 def load(task: Task) -> Record | None:
-    """The record if it is there and was made with the task's parameters and seed, else None."""
+    """The record if it was saved with the task's parameters and seed, otherwise None."""
     if not task.path.exists():
         return None
     try:
-        found = json.loads(task.path.read_text("utf-8"))
+        content = json.loads(task.path.read_text("utf-8"))
     except ValueError as error:
         raise files.UnreadableFileError(
-            f"{task.path}: damaged: run {task.experiment.name} with --again"
+            f"{task.path} is damaged: compute it again with `python -m research run {task.experiment.name} --again`"
         ) from error
-    identity = task.identity
-    if not isinstance(found, dict) or {key: found.get(key) for key in identity} != identity:
+    header = task.header
+    if not isinstance(content, dict) or {key: content.get(key) for key in header} != header:
         return None
     return Record(
-        found["name"],
-        found["parameters"],
-        found["seed"],
-        found["results"],
-        found["times"],
-        found["stamp"],
-        found["quick"],
+        content["name"],
+        content["parameters"],
+        content["seed"],
+        content["results"],
+        content["times"],
+        content["stamp"],
+        content["quick"],
     )
 
 
 def benchmarked(figure: Benchmarked, folder: Path) -> Record | None:
-    """The record of a figure that a benchmark measured, if its results are there."""
+    """The record of a figure that a benchmark measured; None if it was not measured yet."""
     path = folder / f"{figure.benchmark}.json"
     if not path.exists():
         return None
-    found = json.loads(path.read_text("utf-8"))
-    if figure.section not in found:
+    results = json.loads(path.read_text("utf-8"))
+    if figure.section not in results:
         return None
-    stamp = {"commit": found["commit"], "machine": found["machine"]}
-    return Record(figure.name, {}, 0, found[figure.section], {}, stamp, quick=False)
+    stamp = {"commit": results["commit"], "machine": results["machine"]}
+    return Record(figure.name, {}, 0, results[figure.section], {}, stamp, quick=False)
 
 
 class Points:
-    """Finished points of a task, appended one a line under a line with the task's identity.
+    """Finished points of a task, one per line below the task's header.
 
-    A line that a stop cut short, and everything in a file of other parameters, is as if never written.
+    A line that a stop cut short is ignored, and so is a whole file with other parameters.
     """
 
     def __init__(self, task: Task) -> None:
         self._path = task.points_path
-        self._identity = task.identity
-        self._done = self._read()
+        self._header = task.header
+        self._outcomes = self._read()
 
     def get(self, point: Parameters) -> dict[str, Any] | None:
-        """What was kept for the point."""
-        return self._done.get(_key(point))
+        """What was saved for the point; None if it is not done."""
+        return self._outcomes.get(_key(point))
 
-    def keep(self, point: Parameters, outcome: dict[str, Any]) -> None:
+    def add(self, point: Parameters, outcome: dict[str, Any]) -> None:
         """Add a point to the file."""
-        if not self._done:
+        if not self._outcomes:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._path.write_text(json.dumps(self._identity) + "\n", "utf-8")
-        self._done[_key(point)] = outcome
+            self._path.write_text(json.dumps(self._header) + "\n", "utf-8")
+        self._outcomes[_key(point)] = outcome
         with self._path.open("a", encoding="utf-8") as file:
-            # a line cut short by a stop is ended first, so that it spoils no other
+            # a line that a stop cut short is ended first, so that it does not spoil this one
             file.write("\n" + json.dumps({"point": point, **outcome}, allow_nan=False))
 
-    def forget(self) -> None:
+    def delete(self) -> None:
         """Remove the file."""
         self._path.unlink(missing_ok=True)
 
     def _read(self) -> dict[str, dict[str, Any]]:
         if not self._path.exists():
             return {}
-        first, *rest = [_parsed(line) for line in self._path.read_text("utf-8").splitlines()] or [None]
-        if first != self._identity:
+        first, *rest = [_parse(line) for line in self._path.read_text("utf-8").splitlines()] or [None]
+        if first != self._header:
             return {}
         return {_key(line.pop("point")): line for line in rest if line is not None}
 
@@ -147,7 +146,7 @@ def _key(point: Parameters) -> str:
     return json.dumps(point, sort_keys=True)
 
 
-def _parsed(line: str) -> Any:
+def _parse(line: str) -> Any:
     try:
         return json.loads(line)
     except ValueError:

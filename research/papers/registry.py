@@ -18,25 +18,25 @@ def experiments() -> dict[str, Experiment]:
 
 
 def choose(names: Sequence[str]) -> list[Experiment]:
-    """The experiments of these names, all if there are none; a paper's name stands for all of its own."""
-    known = experiments()
+    """The experiments with these names, or all if no name is given; a paper's name stands for all its experiments."""
+    by_name = experiments()
     if not names:
-        return list(known.values())
+        return list(by_name.values())
     chosen: dict[str, Experiment] = {}
     for name in names:
-        of_paper = {n: e for n, e in known.items() if n.startswith(f"{name}-")}
-        if name not in known and not of_paper:
-            raise ValueError(_unknown(name, known))
-        chosen |= {name: known[name]} if name in known else of_paper
+        of_paper = {key: by_name[key] for key in by_name if key.startswith(f"{name}-")}
+        if name not in by_name and not of_paper:
+            raise ValueError(_unknown(name, by_name))
+        chosen |= {name: by_name[name]} if name in by_name else of_paper
     return list(chosen.values())
 
 
-def _unknown(name: str, known: dict[str, Experiment]) -> str:
+def _unknown(name: str, by_name: dict[str, Experiment]) -> str:
     for entry in (entry for paper in PAPERS for entry in paper.entries):
         if isinstance(entry, Omitted) and entry.name == name:
             return f"{name} is not computed: {entry.why}"
         if isinstance(entry, Benchmarked) and entry.name == name:
             return f"{name} is measured by `{entry.command}`, on several hosts"
-    close = difflib.get_close_matches(name, known, 1, cutoff=0.4)
+    close = difflib.get_close_matches(name, by_name, 1, cutoff=0.4)
     hint = f"did you mean {close[0]!r}? " if close else ""
-    return f"there is no experiment {name!r}: {hint}`python -m research list` names them all"
+    return f"there is no experiment {name!r}: {hint}`python -m research list` prints all names"

@@ -1,4 +1,4 @@
-"""The page that shows every figure of every paper: what it says, what we measured, verdict, picture."""
+"""The page with every figure of every paper: what the paper says, what we measured, the verdict, the picture."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from research.papers.drawing import picture
 from research.papers.experiment import (
     Benchmarked,
     Experiment,
-    Judged,
     Judgement,
+    MeasuredFigure,
     Omitted,
     Paper,
     Record,
@@ -21,56 +21,57 @@ from research.papers.records import Task, benchmarked, load
 from unskew.report import page
 
 LEAD = (
-    "Every figure and table of the papers that unskew implements: what the paper says, what we measured with the "
-    "paper's parameters unless it says quick, and whether both agree."
+    "Every figure and table of the papers that unskew implements: what the paper says, what we measured, and whether "
+    "the two agree. Parameters are the paper's, except where a figure is marked as the quick set. "
+    "`python -m research run` computes the figures, and `python -m research report` writes this page."
 )
 
 
 @dataclass(frozen=True)
-class Shown:
-    """A figure with its record, judged and drawn; nothing but the figure if it was not run."""
+class FigureReport:
+    """A figure with its record, judgement and picture; only the figure if it was not run."""
 
-    figure: Judged
+    figure: MeasuredFigure
     record: Record | None = None
     judgement: Judgement | None = None
     svg: str | None = None
 
     @property
     def verdict(self) -> str:
-        """In words."""
+        """The verdict in words."""
         if self.judgement is None:
             return "not run"
         return self.judgement.verdict.value
 
     @property
     def circumstances(self) -> str:
-        """The parameters, the seed, and what it was run with."""
+        """Parameters, seed, commit and machine of the record."""
         if self.record is None:
             return ""
         if isinstance(self.figure, Benchmarked):
             return f"Measured by `{self.figure.command}`, commit {self.record.stamp['commit']}."
-        given = ", ".join(f"{name} = {_brief(value)}" for name, value in self.record.parameters.items())
+        inputs = [f"{name} = {_brief(value)}" for name, value in self.record.parameters.items()]
         machine = self.record.stamp["machine"]
         return (
-            f"{'Quick set: ' if self.record.quick else ''}{given}; seed {self.record.seed}. "
-            f"Commit {self.record.stamp['commit']}, {machine['cores']} cores, "
+            f"{'Quick set: ' if self.record.quick else ''}{', '.join(inputs) or 'No parameters'}; "
+            f"seed {self.record.seed}. Commit {self.record.stamp['commit']}, {machine['cores']} cores, "
             f"{self.record.times['seconds']:.0f} s."
         )
 
 
-Entry = Shown | Omitted
+Entry = FigureReport | Omitted
 
 
 def gather(papers: Sequence[Paper], folder: Path, benchmarks: Path) -> list[tuple[Paper, list[Entry]]]:
-    """Every entry of every paper with its saved record: the full one, else the quick one, or the benchmark's."""
+    """Every entry of every paper, measured figures with their saved records."""
     return [
-        (paper, [e if isinstance(e, Omitted) else _shown(e, folder, benchmarks) for e in paper.entries])
+        (paper, [e if isinstance(e, Omitted) else _report(e, folder, benchmarks) for e in paper.entries])
         for paper in papers
     ]
 
 
 def write_markdown(papers: Sequence[tuple[Paper, list[Entry]]], path: Path) -> None:
-    """Write the page, and its pictures into a folder beside it that has its name without the ending."""
+    """Write the page, and its pictures into a folder beside it: `page.md` has its pictures in `page/`."""
     pictures = path.with_suffix("")
     pictures.mkdir(parents=True, exist_ok=True)
     lines = ["# The papers, reproduced", "", LEAD, "", *_contents(papers)]
@@ -78,13 +79,13 @@ def write_markdown(papers: Sequence[tuple[Paper, list[Entry]]], path: Path) -> N
         lines += ["", f"## {_citation(paper)}"]
         for entry in entries:
             lines += ["", *_markdown(entry, pictures.name)]
-            if isinstance(entry, Shown) and entry.svg is not None:
+            if isinstance(entry, FigureReport) and entry.svg is not None:
                 (pictures / f"{entry.figure.name}.svg").write_text(entry.svg, "utf-8")
     path.write_text("\n".join(lines) + "\n", "utf-8")
 
 
 def write_html(papers: Sequence[tuple[Paper, list[Entry]]], path: Path) -> None:
-    """Write the same as one self-contained page in the look of all reports."""
+    """Write the same as one self-contained HTML page in the style of all reports."""
     sections = [page.Section("All figures", [_summary(papers)])]
     for paper, entries in papers:
         parts: list[page.Part] = []
@@ -95,24 +96,24 @@ def write_html(papers: Sequence[tuple[Paper, list[Entry]]], path: Path) -> None:
 
 
 def saved(figure: Experiment | Benchmarked, folder: Path, benchmarks: Path) -> Record | None:
-    """The record of a figure: the full one, else the quick one, or the benchmark's."""
+    """The record of a figure: the full set, or the quick one if there is only that; or the benchmark's results."""
     if isinstance(figure, Benchmarked):
         return benchmarked(figure, benchmarks)
     return load(Task(figure, False, folder)) or load(Task(figure, True, folder))
 
 
-def _shown(figure: Experiment | Benchmarked, folder: Path, benchmarks: Path) -> Shown:
+def _report(figure: Experiment | Benchmarked, folder: Path, benchmarks: Path) -> FigureReport:
     record = saved(figure, folder, benchmarks)
     if record is None:
-        return Shown(figure)
+        return FigureReport(figure)
     try:
-        return Shown(figure, record, judge(figure, record), picture(figure, record))
+        return FigureReport(figure, record, judge(figure, record), picture(figure, record))
     except KeyError as error:
         if not isinstance(figure, Benchmarked):
             raise
-        # a benchmark keeps what it has as it goes
+        # a benchmark saves as it goes, so its file may be incomplete
         raise ValueError(
-            f"{figure.benchmark}.json lacks {error} for {figure.name}: run `{figure.command}` to its end"
+            f"{figure.benchmark}.json has no {error}, which {figure.name} needs: run `{figure.command}` to its end"
         ) from error
 
 
@@ -184,7 +185,7 @@ def _parts(entry: Entry) -> list[page.Part]:
 
 
 def _reasons(judgement: Judgement) -> list[str]:
-    """Why the claims that fail do, each reason once."""
+    """Why claims do not hold, each reason once."""
     reasons = [claim.why for claim, fact in judgement.facts if not fact.holds and claim.why]
     return [f"Why: {reason}" for reason in dict.fromkeys(reasons)]
 

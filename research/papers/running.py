@@ -1,4 +1,4 @@
-"""Run experiments: what is saved is not computed again, what was stopped goes on where it was."""
+"""Run experiments: what is saved is not computed again, and a stopped run continues where it stopped."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Protocol
 
 from research.papers.experiment import Experiment, Parameters, Record, Timed
-from research.papers.records import Points, Task, load, plain, save
-from research.papers.stamp import commit, machine
+from research.papers.provenance import commit, machine
+from research.papers.records import Points, Task, as_json, load, save
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
 class Progress(Protocol):
-    """Hears of every point."""
+    """Called before every point."""
 
     def __call__(self, name: str, done: int, points: int, /) -> None:
-        """The experiment's name, how many of its points are done, and of how many."""
+        """Get the experiment's name, the number of its points that are done, and the number of all its points."""
         ...
 
 
@@ -38,8 +38,8 @@ def run_all(
 ) -> list[Record]:
     """The records of all experiments, each saved as soon as it is done.
 
-    One that is saved with the same parameters and seed is read instead, unless `again`. All Spark experiments
-    share one session, started for the first that is computed.
+    An experiment that is saved with the same parameters and seed is loaded instead, unless `again` is set. All
+    experiments on Spark share one session, which starts when the first of them is computed.
     """
     session = _Session()
     stamp = {"commit": commit(), "machine": machine()}
@@ -49,7 +49,7 @@ def run_all(
         record = None if again else load(task)
         if record is None:
             if again:
-                Points(task).forget()
+                Points(task).delete()
             _run(task, session, stamp, progress)
             record = load(task)
             assert record is not None  # just written
@@ -58,10 +58,10 @@ def run_all(
 
 
 def compute(experiment: Experiment, **changed: Any) -> Record:
-    """One experiment with some parameters changed, without a trace on disk."""
-    other = replace(experiment, parameters={**experiment.parameters, **changed})
+    """One experiment with some parameters changed; nothing is saved."""
+    variant = replace(experiment, parameters={**experiment.parameters, **changed})
     with TemporaryDirectory() as folder:
-        return run_all([other], Path(folder))[0]
+        return run_all([variant], Path(folder))[0]
 
 
 def _run(task: Task, session: _Session, stamp: Parameters, progress: Progress) -> None:
@@ -69,22 +69,22 @@ def _run(task: Task, session: _Session, stamp: Parameters, progress: Progress) -
     points = Points(task)
     run = _Run(task, points, session, progress)
     progress(name, 0, 1)
-    results = plain(task.experiment.compute(run))
+    results = as_json(task.experiment.compute(run))
     progress(name, 1, 1)
     seconds = sum(point["seconds"] for point in run.times)
     save(task, results, {"seconds": seconds, "points": run.times}, stamp)
-    points.forget()
+    points.delete()
 
 
 class _Run:
-    """The `Run` of a task: measures points and keeps them at once."""
+    """The `Run` of a task: measures points and saves each at once."""
 
     def __init__(self, task: Task, points: Points, session: _Session, progress: Progress) -> None:
         self._experiment = task.experiment
         self._points = points
         self._session = session
         self._progress = progress
-        self.parameters: Parameters = task.identity["parameters"]
+        self.parameters: Parameters = task.header["parameters"]
         self.seed = task.experiment.seed
         self.times: list[dict[str, Any]] = []
 
@@ -95,17 +95,16 @@ class _Run:
         return self._session.spark
 
     def each(self, points: Sequence[Parameters], measure: Callable[..., Any]) -> list[Any]:
-        found = []
-        for number, given in enumerate(points):
+        figures = []
+        for number, point in enumerate(map(as_json, points)):
             self._progress(self._experiment.name, number, len(points))
-            point = plain(given)
             outcome = self._points.get(point)
             if outcome is None:
-                outcome = _measured(measure, point)
-                self._points.keep(point, outcome)
-            found.append(outcome["figures"])
+                outcome = _measure(measure, point)
+                self._points.add(point, outcome)
+            figures.append(outcome["figures"])
             self.times.append(outcome["times"])
-        return found
+        return figures
 
 
 class _Session:
@@ -115,17 +114,16 @@ class _Session:
     def spark(self) -> SparkSession:
         from unskew.spark.session import quiet_session
 
-        os.environ.setdefault(
-            "PYSPARK_PYTHON", sys.executable
-        )  # else workers run whatever is first on the PATH
+        # without it workers run the first Python on the PATH
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         return quiet_session("local[*]", {})
 
 
-def _measured(measure: Callable[..., Any], point: Parameters) -> dict[str, Any]:
+def _measure(measure: Callable[..., Any], point: Parameters) -> dict[str, Any]:
     started = time.perf_counter()
     outcome = measure(**point)
     times: dict[str, Any] = {"seconds": time.perf_counter() - started}
     if isinstance(outcome, Timed):
         times["parts"] = dict(outcome.seconds)
         outcome = outcome.figures
-    return {"figures": plain(outcome), "times": plain(times)}
+    return {"figures": as_json(outcome), "times": as_json(times)}

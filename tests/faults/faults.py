@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from benchmarks.bars import RESULTS
-from research.papers.stamp import commit
+from research.papers.provenance import commit
 from tests.faults.cases import GROUPS, SHORT
 from tests.faults.outcome import Outcome
 from tests.faults.process import Job

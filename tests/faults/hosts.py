@@ -50,7 +50,7 @@ def _streams(root: Path, cluster: Cluster) -> Iterator[Outcome]:
     with Job(root / "home", master=cluster.url, settings=_settings(cluster), env=cluster.env) as job:
         yield _stream(job, place, "stream on several hosts", None)
         yield _stream(job, place, "stream, a worker cut off", lambda: network.cut(1))
-        network.mend(1)
+        network.reconnect(1)
         yield _stream(job, place, "stream, a worker killed", lambda: network.kill(WORKERS))
 
 

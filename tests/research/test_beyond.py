@@ -9,7 +9,7 @@ import pytest
 from research.beyond import pages
 from research.beyond.scale import SCALE, Population
 from research.beyond.tournament import PLANNERS, TOURNAMENT, WHOLE, gaps, on_front, ranking
-from research.beyond.workloads import Size, workloads
+from research.beyond.tournament_workloads import Size, workloads
 from research.papers.experiment import Record
 from research.papers.running import compute, run_all
 
@@ -17,12 +17,12 @@ SOME = ["Zipf 1, drifting", "crawl rounds", "sensors"]
 
 
 @pytest.fixture(scope="module")
-def played() -> Record:
+def tournament() -> Record:
     return compute(TOURNAMENT, workloads=SOME, windows=2, keys=600, records=6000, seeds=2, slots=8)
 
 
 @pytest.mark.parametrize("name", workloads())
-def test_a_workload_has_windows_with_state_and_follows_its_seed(name: str) -> None:
+def test_a_workload_has_windows_with_state_that_depend_only_on_the_seed(name: str) -> None:
     size = Size(3, 600, 6000)
     windows, same = (list(workloads()[name](size, 1)) for _ in range(2))
     assert len(windows) == (12 if name.startswith("flights") else 3)
@@ -30,31 +30,31 @@ def test_a_workload_has_windows_with_state_and_follows_its_seed(name: str) -> No
     assert [w.top(5) for w in windows] == [w.top(5) for w in same]
 
 
-def test_every_planner_plays_and_ranks_add_up(played: Record) -> None:
-    assert list(played.results) == SOME
-    assert all(set(found) == set(PLANNERS) for found in played.results.values())
-    ranks = [rank for _, rank, _ in ranking(played)]
+def test_every_planner_takes_part_and_ranks_add_up(tournament: Record) -> None:
+    assert list(tournament.results) == SOME
+    assert all(set(by_planner) == set(PLANNERS) for by_planner in tournament.results.values())
+    ranks = [rank for _, rank, _ in ranking(tournament)]
     assert ranks == sorted(ranks)
     assert sum(ranks) == pytest.approx(len(WHOLE) * (len(WHOLE) + 1) / 2)
 
 
-def test_the_best_is_never_beaten(played: Record) -> None:
-    every = [gaps(played, name) for name in WHOLE]
-    for workload in played.results:
-        assert min(gap[workload] for gap in every) == 0.0
-    assert max(on_front(played).values()) <= len(played.results)
-    assert sum(on_front(played).values()) >= len(played.results)
+def test_the_best_planner_of_a_workload_has_no_gap(tournament: Record) -> None:
+    gaps_by_planner = [gaps(tournament, name) for name in WHOLE]
+    for workload in tournament.results:
+        assert min(gap[workload] for gap in gaps_by_planner) == 0.0
+    assert max(on_front(tournament).values()) <= len(tournament.results)
+    assert sum(on_front(tournament).values()) >= len(tournament.results)
 
 
 @pytest.mark.parametrize("exponent", [0.5, 0.8, 1.0])
 def test_a_population_adds_up_however_few_of_its_keys_are_drawn(exponent: float) -> None:
-    many = Population(10**5, exponent, 1000, 10**7)
+    population = Population(10**5, exponent, 1000, 10**7)
     exact = np.arange(1, 10**5 + 1.0) ** -exponent
-    assert many.mass == pytest.approx(exact.sum(), rel=1e-4)
-    for window in many.windows(512, seed=3):
+    assert population.mass == pytest.approx(exact.sum(), rel=1e-4)
+    for window in population.windows(512, seed=3):
         assert window.total == pytest.approx(10**7, rel=0.01)
         assert window.distinct == pytest.approx(10**5)
-        assert window.heaviest_share == pytest.approx(many.heaviest, rel=0.05)
+        assert window.heaviest_share == pytest.approx(population.heaviest, rel=0.05)
 
 
 def test_a_page_keeps_its_prose_and_gets_the_figures(tmp_path: Path) -> None:
@@ -75,14 +75,14 @@ def test_a_page_keeps_its_prose_and_gets_the_figures(tmp_path: Path) -> None:
     assert (tmp_path / "images/scale.svg").read_text().lstrip().startswith("<?xml")
 
 
-def test_the_standings_name_every_whole_key_planner_and_workload(played: Record) -> None:
-    lines = "\n".join(pages.standings(played))
+def test_the_standings_name_every_whole_key_planner_and_workload(tournament: Record) -> None:
+    lines = "\n".join(pages.standings(tournament))
     assert all(f"| {name} |" in lines for name in (*WHOLE, *SOME))
 
 
-def test_a_page_without_marks_is_refused(tmp_path: Path) -> None:
+def test_a_page_without_markers_is_refused(tmp_path: Path) -> None:
     small = replace(SCALE, parameters={**SCALE.parameters, "sizes": [], "servers": []})
     run_all([small], tmp_path)
-    (tmp_path / "scale.md").write_text("no marks")
-    with pytest.raises(ValueError, match="no line <!-- figures -->"):
+    (tmp_path / "scale.md").write_text("no markers")
+    with pytest.raises(ValueError, match="has no line <!-- figures -->"):
         pages.write(small, pages.sizes, tmp_path, tmp_path)

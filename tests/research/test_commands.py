@@ -14,11 +14,11 @@ def run(*arguments: str | Path) -> Result:
     return CliRunner().invoke(app, [*map(str, arguments)])
 
 
-def test_a_figure_is_run_reported_and_not_run_twice(tmp_path: Path) -> None:
+def test_a_figure_is_run_once_and_reported(tmp_path: Path) -> None:
     assert "gedik-1" in run("run", "gedik-1", "--quick", "--out", tmp_path).stdout
     again = run("run", "gedik-1", "--quick", "--out", tmp_path)
     assert again.exit_code == 0
-    assert again.stderr == ""  # nothing was computed, so there was no progress
+    assert again.stderr == "", "nothing is computed, so there is no progress"
     page = tmp_path / "docs" / "reproduction.md"
     reported = run("report", "--out", tmp_path, "--docs", page)
     assert reported.stdout.split() == [str(page), str(tmp_path / "reproduction.html")]
@@ -39,7 +39,7 @@ def test_the_list_names_every_entry_of_every_paper() -> None:
         ("../dkg-2", "there is no experiment"),
     ],
 )
-def test_a_wrong_name_is_one_line_that_helps(tmp_path: Path, name: str, hint: str) -> None:
+def test_a_wrong_name_gives_one_line_with_a_hint(tmp_path: Path, name: str, hint: str) -> None:
     result = run("run", name, "--out", tmp_path)
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr.startswith("error: ")

@@ -16,14 +16,14 @@ TINY = ["--windows", "3", "--keys", "300", "--draws", "5000", "--slots", "4"]
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """The comparison on a tiny stream, in an empty folder: the folder and what was printed."""
+    """The comparison on a tiny stream in an empty folder: the folder, and the standard output."""
     folder = tmp_path_factory.mktemp("comparison")
     command = [sys.executable, "-W", "error", "-m", "research", "compare", *TINY, "--picture", "new/demo.svg"]
     environ = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
+    result = subprocess.run(
         command, cwd=folder, env=environ, check=True, capture_output=True, text=True, encoding="utf-8"
     )
-    return folder, done.stdout
+    return folder, result.stdout
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ def test_the_terminal_and_the_page_name_every_planner(run: tuple[Path, str], pag
     assert all(name in page.text for name in PLANNERS)
 
 
-def test_the_page_opens_without_a_network(page: Found) -> None:
+def test_the_page_is_self_contained(page: Found) -> None:
     assert_self_contained(page)
     assert len(page.data) == 5
     assert not any("http" in spec for spec in page.data)
@@ -53,18 +53,18 @@ def test_the_page_opens_without_a_network(page: Found) -> None:
 def test_the_picture_is_small_and_shows_keel_hash_and_the_bound(run: tuple[Path, str]) -> None:
     path = run[0] / "new" / "demo.svg"
     assert path.stat().st_size < 200_000
-    shown = {"".join(node.itertext()) for node in ET.parse(path).iter() if node.tag.endswith("}text")}
-    assert {"keel", "hash", "lower bound"} <= shown
+    texts = {"".join(node.itertext()) for node in ET.parse(path).iter() if node.tag.endswith("}text")}
+    assert {"keel", "hash", "lower bound"} <= texts
 
 
-def test_planners_are_ranked_by_what_they_reach_and_progress_is_told() -> None:
-    told: list[int] = []
-    results = simulate(Setting(2, 200, 2_000, 4), lambda done, what: told.append(done))
-    assert told == list(range(RUNS))
+def test_planners_are_ranked_by_imbalance_and_progress_is_reported() -> None:
+    reports: list[int] = []
+    results = simulate(Setting(2, 200, 2_000, 4), lambda done, what: reports.append(done))
+    assert reports == list(range(RUNS))
     rows = ranking(results)
     assert sorted(row["planner"] for row in rows) == sorted(PLANNERS)
-    reached = [round(row["over_bound"], 4) for row in rows]
-    assert reached == sorted(reached)
+    imbalances = [round(row["over_bound"], 4) for row in rows]
+    assert imbalances == sorted(imbalances)
     assert list(results.targets) == list(TARGETS)
     split = {row["planner"] for row in rows if row["keys"] == "split"}
     assert split == {"pkg", "dkg-pkg"}

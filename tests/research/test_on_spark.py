@@ -1,4 +1,4 @@
-"""Experiments of the papers that run on Spark, on little data."""
+"""The experiments that run on Spark, on little data."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ def test_the_windows_of_the_prototype_hold_every_tuple_once() -> None:
         assert np.sum(record.results[name]) == 4 * 1_500
 
 
-def test_live_word_counts_grow_to_the_instances_their_rate_asks_for(spark: SparkSession) -> None:
-    given = {"unit": 500, "most": 2, "batches": 4, "period": 2}
-    record = compute(live.LATENCY, **given)
+def test_live_word_counts_scale_to_the_instances_that_their_rate_requires(spark: SparkSession) -> None:
+    small = {"unit": 500, "most": 2, "batches": 4, "period": 2}
+    record = compute(live.LATENCY, **small)
     for name in live.ALGORITHMS:
         loads = record.results[name]["loads"]
         assert [sum(window) for window in loads] == [500] * 4 + [1000] * 4

@@ -1,4 +1,4 @@
-"""A replay is what planning window by window gives."""
+"""A replay gives the same as planning window by window."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WINDOWS = list(drifting_windows(steps=4, keys=300, draws=5000, shuffled=50, buck
 
 
 @pytest.mark.parametrize("planner", ["hash", "keel"])
-def test_equals_planning_step_by_step(planner: str) -> None:
+def test_a_replay_equals_planning_step_by_step(planner: str) -> None:
     steps = replay(planner, iter(WINDOWS), 5)
     table: RoutingTable | None = None
     for step, window in zip(steps, WINDOWS, strict=True):
@@ -46,7 +46,7 @@ def test_options_reach_the_planner() -> None:
 
 @pytest.mark.parametrize("history", [1, 2, 3])
 def test_a_planner_of_several_windows_gets_the_newest(history: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    given: list[list[Histogram]] = []
+    calls: list[list[Histogram]] = []
 
     def plan(
         histogram: Histogram,
@@ -56,18 +56,18 @@ def test_a_planner_of_several_windows_gets_the_newest(history: int, monkeypatch:
         seed: int = 0,
         windows: Any = None,
     ) -> RoutingTable:
-        given.append(list(windows))
+        calls.append(list(windows))
         return RoutingTable.hashed(slots, histogram.buckets, histogram.key_type)
 
     monkeypatch.setattr(plain_hash, "plan", plan)
     replay("hash", WINDOWS, 5, history=history)
-    for step, windows in enumerate(given):
+    for step, windows in enumerate(calls):
         newest = WINDOWS[max(0, step + 1 - history) : step + 1]
-        # variances need two windows: where there is only one it is given twice
+        # variances need two windows: a single one is passed twice
         assert windows == (newest if len(newest) > 1 else newest * 2)
 
 
-def test_nonsense_is_refused() -> None:
+def test_too_little_history_is_refused() -> None:
     with pytest.raises(ValueError, match="at least 1, not 0"):
         replay("hash", WINDOWS, 5, history=0)
     for few in ([], replay("hash", WINDOWS[:1], 5)):
@@ -75,13 +75,13 @@ def test_nonsense_is_refused() -> None:
             outcome(few)
 
 
-def test_the_outcome_leaves_out_the_first_window() -> None:
+def test_the_outcome_ignores_the_first_window() -> None:
     steps = replay("keel", WINDOWS, 5)
-    found = outcome(steps)
-    assert found.imbalance == pytest.approx(np.mean([s.imbalance / s.bound for s in steps[1:]]))
-    assert found.stale == pytest.approx(np.mean([s.stale / s.bound for s in steps[1:]]))
-    assert found.moved == pytest.approx(np.mean([s.moved for s in steps[1:]]))
-    assert found.seconds == np.median([s.seconds for s in steps[1:]])
+    result = outcome(steps)
+    assert result.imbalance == pytest.approx(np.mean([s.imbalance / s.bound for s in steps[1:]]))
+    assert result.stale == pytest.approx(np.mean([s.stale / s.bound for s in steps[1:]]))
+    assert result.moved == pytest.approx(np.mean([s.moved for s in steps[1:]]))
+    assert result.seconds == np.median([s.seconds for s in steps[1:]])
     assert outcome(replay("hash", WINDOWS, 5)).moved == 0
 
 

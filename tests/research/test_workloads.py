@@ -1,4 +1,4 @@
-"""Generated streams are what their docstrings say."""
+"""Generated streams match their docstrings."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from unskew.core.histogram import Histogram
 
 
 def counts(h: Histogram, keys: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    found = np.zeros(keys)
-    found[h.keys.to_numpy()] = h.tracked.counts
-    return found
+    by_key = np.zeros(keys)
+    by_key[h.keys.to_numpy()] = h.tracked.counts
+    return by_key
 
 
 @pytest.mark.parametrize("exponent", [0.0, 0.8, 1.0, 2.0])
-def test_zipf(exponent: float) -> None:
+def test_zipf_shares_fall_by_rank_to_the_exponent(exponent: float) -> None:
     f = zipf(1000, exponent)
     assert f.sum() == pytest.approx(1)
     assert f[0] / f[9] == pytest.approx(10**exponent)
@@ -26,7 +26,7 @@ def test_zipf(exponent: float) -> None:
 SMALL = {"keys": 200, "draws": 20_000, "shuffled": 23, "group": 5, "buckets": 32}
 
 
-def test_windows_are_draws_with_the_state_of_the_last_ones() -> None:
+def test_the_state_of_a_window_is_that_of_the_last_windows() -> None:
     windows = list(drifting_windows(steps=5, state_windows=3, **SMALL))
     assert len(windows) == 5
     drawn = [counts(h, 200) for h in windows]
@@ -40,11 +40,11 @@ def test_windows_are_draws_with_the_state_of_the_last_ones() -> None:
 
 
 def test_the_same_seed_is_the_same_stream() -> None:
-    one, same, other = (
+    first, same, different = (
         [h.tracked.counts.tolist() for h in drifting_windows(steps=2, seed=seed, **SMALL)]
         for seed in (1, 1, 2)
     )
-    assert one == same != other
+    assert first == same != different
 
 
 def test_only_the_hot_keys_drift_and_only_within_their_group() -> None:
@@ -58,5 +58,5 @@ def test_only_the_hot_keys_drift_and_only_within_their_group() -> None:
     assert np.abs(second[:23] / first[:23] - 1).max() > 0.1
 
 
-def test_more_keys_to_shuffle_than_there_are() -> None:
+def test_more_keys_may_be_shuffled_than_there_are() -> None:
     assert len(list(drifting_windows(steps=3, keys=7, draws=100, buckets=8))) == 3

@@ -81,5 +81,5 @@ def test_a_shuffle_crosses_the_links_and_survives_a_killed_worker(tmp_path: Path
 
 
 def test_a_cluster_too_large_is_refused_before_anything_starts() -> None:
-    with pytest.raises(ValueError, match="1 to 6 workers, not 7"):
+    with pytest.raises(ValueError, match="between 1 and 6, not 7"):
         Cluster(workers=7)

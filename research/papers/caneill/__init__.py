@@ -26,8 +26,8 @@ PAPER = Paper(
         Omitted(
             "caneill-14",
             "Average throughput over parallelism, with and without reconfiguration",
-            "live streams were measured on four hosts (caneill-13); all hosts here share two cores, so that more of "
-            "them add links but no processors, which caneill-7 shows without streams",
+            "live streams were measured on four hosts (caneill-13); all hosts here share two cores, so more hosts add "
+            "links but no processors, which caneill-7 shows without streams",
         ),
         drift.DRIFT,
         flights.MONTHS,

@@ -1,4 +1,4 @@
-"""How many pairs must be known: Figure 12."""
+"""How many pairs the planner must know: Figure 12."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from research.correlated import drifting_pairs
-from research.papers.caneill.following import Window
+from research.papers.caneill.strategies import Window
 from research.papers.drawing import styles
 from research.papers.experiment import Experiment, Fact, Record, Run, shape
 from unskew.core.chains.locality import locality_over_pairs
@@ -22,14 +22,14 @@ SHARES = (0.0001, 0.001, 0.01, 0.1, 0.3, 1.0)
 def over_edges(run: Run) -> dict[str, Any]:
     """Locality by the number of pairs known to the planner, for each number of servers."""
     week = Window.of(*next(drifting_pairs(weeks=1, seed=run.seed, **run.parameters)))
-    kept = [max(1, round(share * len(week.pairs))) for share in SHARES]
+    edges = [max(1, round(share * len(week.pairs))) for share in SHARES]
 
     def measure(servers: int) -> list[float]:
-        reached = locality_over_pairs(week.histograms, [week.pairs], servers, kept)
-        return [reached[most] for most in kept]
+        reached = locality_over_pairs(week.histograms, [week.pairs], servers, edges)
+        return [reached[count] for count in edges]
 
     lines = run.each([{"servers": servers} for servers in SERVERS], measure)
-    return {"edges": kept, "locality": dict(zip(map(str, SERVERS), lines, strict=True))}
+    return {"edges": edges, "locality": dict(zip(map(str, SERVERS), lines, strict=True))}
 
 
 def _more_is_better(record: Record) -> Fact:
@@ -57,9 +57,9 @@ def draw(record: Record, figure: Figure) -> None:
 
 
 WHY_DOUBLED = (
-    "the most frequent 0.1 % of the pairs stand for 13 % of the records here (15 % in the full set), and where all of "
-    "these stay and the others go by hash, that makes 28 %: doubling takes 20 %. The share is one of skew and of size, "
-    "and the paper prints neither."
+    "the most frequent 0.1 % of the pairs have 13 % of the records here (15 % in the full set). If all of these stay "
+    "and the others are hashed, that makes 28 %; doubling would take 20 % of the records. That share depends on the "
+    "skew and the size of the data, and the paper prints neither."
 )
 
 EDGES = Experiment(
@@ -73,5 +73,5 @@ EDGES = Experiment(
         shape("0.1 % of the pairs double the locality on 6 servers", _doubled, why=WHY_DOUBLED),
     ),
     draw=draw,
-    setting="One generated week; locality is that of all its records, planned with its most frequent pairs.",
+    setting="One generated week, planned with its most frequent pairs; locality is that of all its records.",
 )

@@ -1,4 +1,4 @@
-"""A year of real flights, by carrier or aircraft and then by destination: a bar of ours."""
+"""A year of real flights, by carrier or aircraft and then by destination: our own bar."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from research.papers.caneill.following import (
+from research.papers.caneill.strategies import (
     HASH,
     OFFLINE,
     ONLINE,
     ORACLE,
     OURS,
     Window,
-    follow,
+    compare_strategies,
     kept_of_oracle,
 )
 from research.papers.drawing import styles
 from research.papers.experiment import Experiment, Fact, Record, Run, shape
-from research.papers.flights import flights
+from research.papers.nyc_flights import flights
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -30,12 +30,12 @@ FIRST = ("carrier", "tailnum")
 def by_month(run: Run) -> dict[str, Any]:
     """Locality over the months for each first key."""
     servers = run.parameters["servers"]
-    found = run.each([{"first": first, "servers": servers} for first in FIRST], _followed)
-    return dict(zip(FIRST, found, strict=True))
+    lines = run.each([{"first": first, "servers": servers} for first in FIRST], _measure)
+    return dict(zip(FIRST, lines, strict=True))
 
 
-def _followed(first: str, servers: int) -> dict[str, Any]:
-    rows = follow(months(first), servers)
+def _measure(first: str, servers: int) -> dict[str, Any]:
+    rows = compare_strategies(months(first), servers)
     names = (HASH, OFFLINE, ONLINE, OURS, ORACLE)
     return {
         "locality": {name: [row["locality"][name] for row in rows] for name in names},
@@ -47,9 +47,9 @@ def _followed(first: str, servers: int) -> dict[str, Any]:
 
 
 def months(first: str) -> Iterator[Window]:
-    """The twelve months of 2013 as (first key, destination); flights without an aircraft's number are left out."""
-    known = flights().dropna(subset=[first])
-    for _, month in known.groupby("month"):
+    """The twelve months of 2013 as (first key, destination); flights without a first key are left out."""
+    with_key = flights().dropna(subset=[first])
+    for _, month in with_key.groupby("month"):
         yield Window.of(month[first].tolist(), month["dest"].tolist())
 
 
@@ -58,12 +58,12 @@ def _later(record: Record, first: str, name: str) -> float:
 
 
 def _ordered(record: Record) -> Fact:
-    said, holds = [], True
+    lines, holds = [], True
     for first in FIRST:
         online, offline, hashed = (_later(record, first, name) for name in (ONLINE, OFFLINE, HASH))
         holds &= online >= offline > hashed
-        said.append(f"{first}: online {online:.1%}, offline {offline:.1%}, hash {hashed:.1%}")
-    return Fact(holds, "; ".join(said))
+        lines.append(f"{first}: online {online:.1%}, offline {offline:.1%}, hash {hashed:.1%}")
+    return Fact(holds, "; ".join(lines))
 
 
 def _decays(record: Record) -> Fact:
@@ -74,7 +74,7 @@ def _decays(record: Record) -> Fact:
 
 
 def draw(record: Record, figure: Figure) -> None:
-    """Locality by month, a panel for each first key."""
+    """Locality by month, one panel per first key."""
     for axes, first in zip(figure.subplots(1, len(FIRST)), FIRST, strict=True):
         for (name, line), style in zip(record.results[first]["locality"].items(), styles(), strict=False):
             axes.plot(range(1, len(line) + 1), line, label=name, markersize=3, **style)
@@ -84,11 +84,11 @@ def draw(record: Record, figure: Figure) -> None:
 
 MONTHS = Experiment(
     name="caneill-flights",
-    title="Bars of ours: flights from New York by month, carrier or aircraft and then destination",
+    title="Our own bars: flights from New York by month, by carrier or aircraft and then by destination",
     parameters={"servers": 6},
     compute=by_month,
     claims=(
-        shape("online is not below offline, and both above hash", _ordered),
+        shape("online is not below offline, and both are above hash", _ordered),
         shape("offline decays where correlations move", _decays),
     ),
     draw=draw,

@@ -1,4 +1,4 @@
-"""One hashtag that turns from place to place: Figure 10."""
+"""One hashtag that moves from region to region: Figure 10."""
 
 from __future__ import annotations
 
@@ -14,16 +14,18 @@ from unskew.core.histogram import sum_by
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-FEWEST = 20  # with fewer records in a week, where most come from is chance
-SHOWN = 3
+FEWEST = 20
+"""Records per week; with fewer, the region that most of them come from is chance."""
+
+REGIONS_DRAWN = 3
 
 
 def travelling(run: Run) -> dict[str, Any]:
-    """The weekly records, by region, of the hashtag that has most of its records from most different regions."""
-    return run.each([dict(run.parameters)], lambda **stream: _found(run.seed, **stream))[0]  # type: ignore[no-any-return]
+    """The weekly records, by region, of the hashtag whose home region changes most often."""
+    return run.each([dict(run.parameters)], lambda **stream: _most_travelled(run.seed, **stream))[0]  # type: ignore[no-any-return]
 
 
-def _found(seed: int, **stream: Any) -> dict[str, Any]:
+def _most_travelled(seed: int, **stream: Any) -> dict[str, Any]:
     regions = stream["regions"]
     weeks = [
         np.unique(tag * regions + place, return_counts=True)
@@ -33,9 +35,9 @@ def _found(seed: int, **stream: Any) -> dict[str, Any]:
     for number, (pairs, counts) in enumerate(weeks):
         for tag, home in _homes(pairs, counts, regions):
             homes.setdefault(tag, {})[number] = home
-    # of those with most homes the one that lasted longest, then the one that came first
+    # among those with the most homes the one that lasted longest, then the one that came first
     tag = min(homes, key=lambda t: (-len(set(homes[t].values())), -len(homes[t]), t))
-    places = list(dict.fromkeys(homes[tag].values()))[:SHOWN]
+    places = list(dict.fromkeys(homes[tag].values()))[:REGIONS_DRAWN]
     lines = {
         f"region {place}": [int(counts[pairs == tag * regions + place].sum()) for pairs, counts in weeks]
         for place in places
@@ -44,7 +46,7 @@ def _found(seed: int, **stream: Any) -> dict[str, Any]:
 
 
 def _homes(pairs: Any, counts: Any, regions: int) -> list[tuple[int, int]]:
-    """The region that most records of a frequent hashtag come from."""
+    """Frequent hashtags, each with the region that most of its records come from."""
     tags, at = np.unique(pairs // regions, return_inverse=True)
     order = np.lexsort((pairs, -counts, at))
     first = order[np.flatnonzero(np.diff(at[order], prepend=-1))]
@@ -57,18 +59,20 @@ def _homes(pairs: Any, counts: Any, regions: int) -> list[tuple[int, int]]:
 def _turns(record: Record) -> Fact:
     lines = record.results["lines"]
     peaks = {name: int(np.argmax(line)) for name, line in lines.items()}
-    said = ", ".join(f"{name} in week {peak} ({max(lines[name])} records)" for name, peak in peaks.items())
-    return Fact(len(set(peaks.values())) >= SHOWN, said)
+    measured = ", ".join(
+        f"{name} in week {peak} ({max(lines[name])} records)" for name, peak in peaks.items()
+    )
+    return Fact(len(set(peaks.values())) >= REGIONS_DRAWN, measured)
 
 
 def draw(record: Record, figure: Figure) -> None:
-    """Figure 10: records of the hashtag by place over time."""
+    """Figure 10: records of the hashtag by region over time."""
     axes = figure.subplots()
     weeks = record.results["weeks"]
-    shown = range(max(0, weeks[0] - 2), weeks[-1] + 3)
+    around = range(max(0, weeks[0] - 2), weeks[-1] + 3)
     for (name, line), style in zip(record.results["lines"].items(), styles(), strict=False):
-        kept = [week for week in shown if week < len(line)]
-        axes.plot(kept, [line[week] for week in kept], label=name, **style)
+        drawn = [week for week in around if week < len(line)]
+        axes.plot(drawn, [line[week] for week in drawn], label=name, **style)
     axes.set(xlabel="week", ylabel="records of one hashtag")
     axes.legend()
 
@@ -81,7 +85,7 @@ PLACES = Experiment(
     claims=(shape("one hashtag is most correlated with three places in turn", _turns),),
     draw=draw,
     setting=(
-        "Of generated weeks, the hashtag that turned most often: the figure shows what the generator means by "
-        "moving correlations, and proves nothing about tweets. Weeks stand for the paper's days."
+        "In generated weeks, the hashtag whose region changed most often: the figure shows what the generator means "
+        "by moving correlations, and proves nothing about tweets. Weeks stand for the paper's days."
     ),
 )

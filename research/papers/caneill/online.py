@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from research.correlated import drifting_pairs
-from research.papers.caneill.following import HASH, OFFLINE, ONLINE, ORACLE, OURS, Window, follow
+from research.papers.caneill.strategies import HASH, OFFLINE, ONLINE, ORACLE, OURS, Window, compare_strategies
 from research.papers.drawing import ideal, styles
 from research.papers.experiment import Experiment, Fact, Record, Run, printed, shape
 
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
 
 SERVERS = 6
 PLATEAU = 5
-"""The last weeks, over which a line is averaged where the paper says that it stabilises."""
+"""The number of last weeks over which a line is averaged where the paper says that it stabilises."""
 
 
 def by_week(run: Run) -> dict[str, Any]:
     """The figures of each week, averaged over the repetitions."""
-    given = dict(run.parameters)
-    repetitions = given.pop("repetitions")
-    points = [{**given, "seed": run.seed + number} for number in range(repetitions)]
-    return _mean(run.each(points, replayed))
+    stream = dict(run.parameters)
+    repetitions = stream.pop("repetitions")
+    points = [{**stream, "seed": run.seed + number} for number in range(repetitions)]
+    return _mean(run.each(points, lines_by_week))
 
 
-def replayed(servers: int, **stream: Any) -> dict[str, list[float]]:
+def lines_by_week(servers: int, **stream: Any) -> dict[str, list[float]]:
     """One stream as lines over its weeks; `stream` has the arguments of `drifting_pairs`."""
-    rows = follow((Window.of(*week) for week in drifting_pairs(**stream)), servers)
+    rows = compare_strategies((Window.of(*week) for week in drifting_pairs(**stream)), servers)
     lines = {
         f"{measure}, {name}": [row[measure][name] for row in rows]
         for measure in ("locality", "imbalance")
@@ -70,7 +70,8 @@ def _ordered(record: Record) -> Fact:
 def _decays(record: Record) -> Fact:
     line = record.results[f"locality, {OFFLINE}"]
     return Fact(
-        _late(record, f"locality, {OFFLINE}") < line[1] - 0.03, f"{line[1]:.1%} at first, {line[-1]:.1%} last"
+        _late(record, f"locality, {OFFLINE}") < line[1] - 0.03,
+        f"{line[1]:.1%} at first, {line[-1]:.1%} in the end",
     )
 
 
@@ -84,7 +85,7 @@ def _corrected(record: Record) -> Fact:
     worst = max(record.results["balanced"])
     return Fact(
         online < offline and worst < 1.1,
-        f"{online:.2f} online, {offline:.2f} offline; at most {worst:.3f} on the week that was planned with",
+        f"{online:.2f} online, {offline:.2f} offline; at most {worst:.3f} in the week that the plan was made from",
     )
 
 
@@ -100,13 +101,13 @@ def draw(record: Record, figure: Figure) -> None:
 
 
 WHY_OFFLINE = (
-    "new hashtags come in at the frequency of those they replace, and what is not in the table is hashed, which is "
-    "fairly even. The paper blames correlated keys that peak together; the generator has no such peaks, and it was not "
-    "tried whether they would explain the difference."
+    "new hashtags are as frequent as those they replace, and keys that are not in the table are hashed, which is "
+    "fairly even. The paper blames correlated keys that peak together; the generator has no such peaks, and whether "
+    "they would explain the difference was not tried."
 )
 WHY_HASH = (
-    "the less even of the two operators is shown, which is the regions: the paper does not say which one its 12 % are "
-    "of, nor how frequent its most frequent keys are."
+    "the less even of the two operators counts, which is the one by region: the paper does not say which operator its "
+    "12 % refer to, nor how frequent its most frequent keys are."
 )
 
 WEEKS = Experiment(
@@ -125,11 +126,11 @@ WEEKS = Experiment(
     claims=(
         printed("hash: 16.6 % of the records stay", 1 / 6, _mean_of(f"locality, {HASH}"), within=0.02),
         shape("online > offline > hash", _ordered),
-        printed("METIS expects 75 % of the week it plans with", 0.75, _mean_of("expects"), within=0.03),
+        printed("METIS expects 75 % in the week that it plans from", 0.75, _mean_of("expects"), within=0.03),
         printed("49 % after the first reconfiguration", 0.49, _after_first, within=0.03),
         shape("offline decays", _decays),
         printed("offline stabilises around 40 %", 0.40, _late_of(f"locality, {OFFLINE}"), within=0.03),
-        shape("online stays in the vicinity of 50 %", _steady),
+        shape("online stays close to 50 %", _steady),
         printed(
             "hash: 12 % more than the mean on the most loaded instance",
             1.12,
@@ -137,7 +138,7 @@ WEEKS = Experiment(
             within=0.1,
             why=WHY_HASH,
         ),
-        shape("online corrects imbalance that stays with offline", _corrected),
+        shape("online corrects imbalance that offline keeps", _corrected),
         printed(
             "offline stabilises around 40 % imbalance",
             1.4,
@@ -148,12 +149,12 @@ WEEKS = Experiment(
     ),
     draw=draw,
     setting=(
-        "The Twitter data is not public. Weeks are generated (`drifting_pairs`), and how much changes between them "
-        "is fitted to three printed figures: 75 %, 49 % and 40 %. These three therefore show that one drift "
-        "explains them all, not more. The skew of the keys is fitted, too, to the 12 % by which hashing overloads "
-        "its fullest server. Imbalance is of the less even operator, in the week that follows the plan. Beyond the "
-        "paper: an oracle that plans each week with itself, and ours, where statistics fade by half a week instead "
-        "of being reset and movement has a price."
+        "The Twitter data is not public. Weeks are generated (`drifting_pairs`), and how much changes between them is "
+        "fitted to three printed figures: 75 %, 49 % and 40 %. These three therefore only show that one drift explains "
+        "them all. The skew of the keys is fitted too, to the 12 % by which hashing overloads its fullest server. "
+        "Imbalance is that of the less even operator, in the week after the plan. Beyond the paper: an oracle that "
+        "plans each week from that week itself, and ours, where old statistics are halved every week instead of being "
+        "reset and movement has a price."
     ),
     size=(9.0, 3.6),
 )

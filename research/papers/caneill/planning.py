@@ -1,4 +1,4 @@
-"""The time to plan with a million pairs: a bar of ours."""
+"""The time to plan with a million pairs: our own bar."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 from research.correlated import drifting_pairs
-from research.papers.caneill.following import Window
+from research.papers.caneill.strategies import Window
 from research.papers.experiment import Experiment, Fact, Record, Run, Timed, number, shape
 from unskew.core.chains.graph import ChainKeys
 from unskew.core.chains.metis import partition
@@ -16,11 +16,11 @@ LIMIT = 3.0
 
 
 def timed(run: Run) -> dict[str, Any]:
-    """What was planned; the seconds are kept apart."""
-    return run.each([dict(run.parameters)], lambda **given: _planned(run.seed, **given))[0]  # type: ignore[no-any-return]
+    """What was planned; the seconds are stored apart."""
+    return run.each([dict(run.parameters)], lambda **stream: _plan(run.seed, **stream))[0]  # type: ignore[no-any-return]
 
 
-def _planned(seed: int, pairs: int, servers: int, **stream: Any) -> Timed:
+def _plan(seed: int, pairs: int, servers: int, **stream: Any) -> Timed:
     week = Window.of(*next(drifting_pairs(weeks=1, seed=seed, **stream)))
     window = Window(week.histograms, week.pairs.trimmed(pairs))
     started = time.perf_counter()
@@ -43,8 +43,8 @@ def _planned(seed: int, pairs: int, servers: int, **stream: Any) -> Timed:
 def _quick_enough(record: Record) -> Fact:
     parts = record.times["points"][0]["parts"]
     pairs, keys = record.results["pairs"], record.results["keys"]
-    said = ", ".join(f"{name} {seconds:.2f} s" for name, seconds in parts.items())
-    return Fact(parts["graph"] + parts["metis"] <= LIMIT, f"{pairs} pairs of {keys} keys: {said}")
+    times = ", ".join(f"{name} {seconds:.2f} s" for name, seconds in parts.items())
+    return Fact(parts["graph"] + parts["metis"] <= LIMIT, f"{pairs} pairs of {keys} keys: {times}")
 
 
 def _even(record: Record) -> Fact:
@@ -53,7 +53,7 @@ def _even(record: Record) -> Fact:
 
 MILLION = Experiment(
     name="caneill-planning",
-    title="Bars of ours: the time to plan with a million pairs",
+    title="Our own bars: the time to plan with a million pairs",
     parameters={
         "pairs": 1_000_000,
         "servers": 6,
@@ -67,5 +67,5 @@ MILLION = Experiment(
         number("bar: METIS plans with 10⁶ pairs within 3 s", _quick_enough),
         shape("the plan is even", _even),
     ),
-    setting="METIS with the graph it works on; the whole plan also relieves and climbs, and makes both tables.",
+    setting="The bar counts building the graph and METIS; the whole plan also relieves, climbs and builds both tables.",
 )

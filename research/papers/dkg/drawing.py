@@ -24,7 +24,7 @@ AXES = {
 def draw_lines(
     record: Record, figure: Figure, *, measure: str, worst: Sequence[str] = (), scale: str = "linear"
 ) -> None:
-    """Every line over the first thing in the results; the worst cases named are dashed."""
+    """Draw every line over the first entry of the results; the worst cases of the lines in `worst` are dashed."""
     x, values = next(iter(record.results.items()))
     axes = figure.subplots()
     for (name, line), style in zip(record.results["lines"].items(), styles(), strict=False):
@@ -36,7 +36,7 @@ def draw_lines(
 
 
 def draw_maps(record: Record, figure: Figure) -> None:
-    """σ over Θ and μ, mean above worst, one column a distribution; dark is good."""
+    """σ over Θ and μ: means above worst cases, one column per distribution; dark is good."""
     lines = record.results["lines"]
     thetas, mus = record.results["theta"], record.results["mu"]
     for row, measure in zip(figure.subplots(2, len(lines), squeeze=False), ("σ", "σ worst"), strict=True):

@@ -20,7 +20,8 @@ SLOTS = range(2, 11)
 PLANNERS = {"O-apx": "oracle", "DKG": "dkg", "Universal": "universal", "SIA": "single"}
 PARAMETERS = {"exponent": 2.0, "theta": 0.1, "mu": 2.0, "runs": 10_000}
 QUICK = {"runs": 500}
-STEP = 200  # to which Figure 4 rounds σ
+STEP = 200
+"""Figure 4 rounds σ to this."""
 
 TABLE = {
     "O-apx": (60.7, -100.0),
@@ -30,17 +31,17 @@ TABLE = {
     "DKG worst": (62.0, -100.0),
     "SIA": (100.0, -100.0),
 }
-"""(a, b) of λ ≈ a·k + b as printed."""
+"""(a, b) of λ ≈ a·k + b, as the paper prints them."""
 
 SAMPLED = (
     "The worst of n runs grows with n and scatters. Values placed at random, one by one, give a = 82, 85, 88 after "
-    "200, 1000, 10 000 runs; six repetitions of the last gave a from 86.3 to 89.4 and b from −81 to −69, another −55. "
-    "The mean line scatters, too: after 200 runs its b has a standard deviation of 2."
+    "200, 1000, 10 000 runs; six repetitions of the last gave a from 86.3 to 89.4 and b from −81 to −69, another one "
+    "b = −55. The mean line scatters too: after 200 runs its b has a standard deviation of 2."
 )
 
 COINCIDE = (
-    "PKG's worst case is a run in which both slots of the heaviest value are the same one, which has probability "
-    "1/k: among few runs there may be none."
+    "PKG's worst case is a run in which both slots of the heaviest value are the same slot, which has probability "
+    "1/k: a few runs may include none."
 )
 
 
@@ -51,7 +52,7 @@ def by_instances(run: Run) -> dict[str, Any]:
 
 
 def quadratic(run: Run) -> dict[str, Any]:
-    """The same where a value that comes f times costs f²."""
+    """The same where a value that occurs f times costs f²."""
     cases = _cases(run, PLANNERS, ("cost", "quadratic"))
     return {"k": list(SLOTS), "lines": lines(run, run.parameters["exponent"], cases)}
 
@@ -63,9 +64,9 @@ def with_pkg(run: Run) -> dict[str, Any]:
 
 
 def deviations(run: Run) -> dict[str, Any]:
-    """How often each σ, rounded, was seen among the runs of Figure 3."""
+    """How often each σ, rounded, occurs among the runs of Figure 3."""
     flat = [case for line in _cases(run, PLANNERS).values() for case in line]
-    shown = {
+    columns = {
         f"{name}, k = {k}": flat.index(Case(PLANNERS[name], k, _options(run)))
         for name in ("DKG", "Universal")
         for k in run.parameters["instances"]
@@ -74,13 +75,13 @@ def deviations(run: Run) -> dict[str, Any]:
     def measure(exponent: float, first: int, runs: int) -> dict[str, dict[int, int]]:
         sigma = figures(exponent, first, runs, run.seed, tuple(flat))[:, :, 1]
         rounded = (np.rint(sigma / STEP) * STEP).astype(int)
-        return {name: Counter(rounded[:, at].tolist()) for name, at in shown.items()}
+        return {name: Counter(rounded[:, at].tolist()) for name, at in columns.items()}
 
-    counts: dict[str, Counter[int]] = {name: Counter() for name in shown}
+    counts: dict[str, Counter[int]] = {name: Counter() for name in columns}
     for part in run.each(chunks(run.parameters["runs"], run.parameters["exponent"]), measure):
-        for name, seen in part.items():
-            counts[name].update({int(value): times for value, times in seen.items()})
-    return {name: sorted(seen.items()) for name, seen in counts.items()}
+        for name, runs_of in part.items():
+            counts[name].update({int(value): runs for value, runs in runs_of.items()})
+    return {name: sorted(runs_of.items()) for name, runs_of in counts.items()}
 
 
 def fit(record: Record, line: str) -> tuple[float, float]:
@@ -90,7 +91,7 @@ def fit(record: Record, line: str) -> tuple[float, float]:
 
 
 def draw_deviations(record: Record, figure: Figure) -> None:
-    """Figure 4: how often each σ was seen."""
+    """Figure 4: how often each σ occurs."""
     for axes, k in zip(figure.subplots(1, 2), record.parameters["instances"], strict=True):
         for name, color in (("DKG", "#D55E00"), ("Universal", "#009E73")):
             values, times = zip(*record.results[f"{name}, k = {k}"], strict=True)
@@ -112,28 +113,28 @@ def _cases(run: Run, planners: dict[str, str], *more: tuple[str, Any]) -> dict[s
 def _values(record: Record, line: str, measure: str = "λ") -> list[float]:
     """A line by its name; "DKG worst" is the worst case of DKG."""
     name = line.removesuffix(" worst")
-    found: list[float] = record.results["lines"][name][measure if name == line else f"{measure} worst"]
-    return found
+    values: list[float] = record.results["lines"][name][measure if name == line else f"{measure} worst"]
+    return values
 
 
-def _excess(record: Record, one: str, other: str, measure: str = "λ") -> float:
-    """How far one line is above another at most, relative to it."""
-    pair = (np.array(_values(record, line, measure)) for line in (one, other))
-    return float(np.max(next(pair) / next(pair)) - 1.0)
+def _excess(record: Record, line: str, reference: str, measure: str = "λ") -> float:
+    """By how much a line exceeds a reference line at most, relative to the reference."""
+    values, reference_values = (np.array(_values(record, name, measure)) for name in (line, reference))
+    return float(np.max(values / reference_values) - 1.0)
 
 
-def _within(one: str, other: str, limit: float, measure: str = "λ") -> Callable[[Record], Fact]:
+def _within(line: str, reference: str, limit: float, measure: str = "λ") -> Callable[[Record], Fact]:
     def check(record: Record) -> Fact:
-        excess = _excess(record, one, other, measure)
-        return Fact(excess <= limit, f"{one} is at most {excess:.2%} above {other}")
+        excess = _excess(record, line, reference, measure)
+        return Fact(excess <= limit, f"{line} is at most {excess:.2%} above {reference}")
 
     return check
 
 
-def _beyond(one: str, other: str, limit: float, measure: str = "λ") -> Callable[[Record], Fact]:
+def _above(higher: str, lower: str, limit: float, measure: str = "λ") -> Callable[[Record], Fact]:
     def check(record: Record) -> Fact:
-        least = -_excess(record, other, one, measure)
-        return Fact(least >= limit, f"{other} is at least {least:.1%} below {one}")
+        least = -_excess(record, lower, higher, measure)
+        return Fact(least >= limit, f"{lower} is at least {least:.1%} below {higher}")
 
     return check
 
@@ -169,18 +170,18 @@ def _universal_no_better(record: Record) -> Fact:
 
 
 def _narrow(record: Record) -> Fact:
-    found, holds = [], True
+    facts, holds = [], True
     for k in record.parameters["instances"]:
         ours, theirs = (record.results[f"{name}, k = {k}"] for name in ("DKG", "Universal"))
-        widths = [seen[-1][0] - seen[0][0] for seen in (ours, theirs)]
+        widths = [sigmas[-1][0] - sigmas[0][0] for sigmas in (ours, theirs)]
         holds &= widths[0] < widths[1] / 3
-        found.append(f"k = {k}: σ spans {widths[0]} with DKG, {widths[1]} with Universal")
-    return Fact(holds, "; ".join(found))
+        facts.append(f"k = {k}: σ spans {widths[0]} with DKG, {widths[1]} with Universal")
+    return Fact(holds, "; ".join(facts))
 
 
 def _span(record: Record) -> Fact:
-    seen = record.results["Universal, k = 2"]
-    least, most = seen[0][0], seen[-1][0]
+    sigmas = record.results["Universal, k = 2"]
+    least, most = sigmas[0][0], sigmas[-1][0]
     return Fact(abs(least - 2800) <= STEP and abs(most - 9600) <= STEP, f"{least} to {most}")
 
 
@@ -224,9 +225,9 @@ IMBALANCE = Experiment(
     compute=by_instances,
     claims=(
         MATCHES,
-        # by the paper's own lines (Table 1) 24.0 is close to 21.4 at k = 2: 12 %
+        # by the paper's own lines (Table 1) "close" is 24.0 against 21.4 at k = 2: 12 %
         shape("DKG's worst case is close to O-apx", _within("DKG worst", "O-apx", 0.15)),
-        shape("a noteworthy gap between the means of DKG and Universal", _beyond("Universal", "DKG", 0.05)),
+        shape("a noteworthy gap between the means of DKG and Universal", _above("Universal", "DKG", 0.05)),
         CLOSER_TO_SINGLE,
     ),
     draw=partial(draw_lines, measure="λ", worst=("DKG", "Universal")),
@@ -262,7 +263,7 @@ DISTRIBUTION = Experiment(
     quick=QUICK,
     compute=deviations,
     claims=(
-        shape("Universal does no better than the worst result of DKG", _universal_no_better),
+        shape("Universal's best result is no better than DKG's worst", _universal_no_better),
         shape("DKG's values are in a small interval, Universal's are not", _narrow),
         number("Universal spans from 2800 to 9600 for k = 2", _span, why=SAMPLED),
     ),
@@ -277,12 +278,12 @@ QUADRATIC = Experiment(
     compute=quadratic,
     claims=(
         shape("DKG's mean does not stick to O-apx for k < 5", _apart_for_few),
-        shape("a sizeable gap between DKG's mean and worst case", _beyond("DKG worst", "DKG", 0.05, "σ")),
+        shape("a sizeable gap between DKG's mean and worst case", _above("DKG worst", "DKG", 0.05, "σ")),
         shape("Universal's mean is only slightly better than DKG's worst case", _mean_near_worst),
         shape(
             "Universal's worst case is close to SIA",
             _within("SIA", "Universal worst", 0.25, "σ"),
-            why="The worst of few runs is not yet that of 10 000.",
+            why="The worst of a few runs is milder than the worst of 10 000.",
         ),
     ),
     draw=partial(draw_lines, measure="σ", worst=("DKG", "Universal")),
@@ -295,10 +296,10 @@ PARTIAL = Experiment(
     quick={"runs": 100},
     compute=with_pkg,
     claims=(
-        shape("both together are better than DKG", _beyond("DKG", "DKG PKG", 0.0)),
-        shape("both together are better than PKG", _beyond("PKG", "DKG PKG", 0.0)),
-        shape("DKG's worst case is better than PKG's", _beyond("PKG worst", "DKG worst", 0.0), why=COINCIDE),
-        shape("DKG PKG's worst case is better than PKG's", _beyond("PKG worst", "DKG PKG worst", 0.0)),
+        shape("both together are better than DKG", _above("DKG", "DKG PKG", 0.0)),
+        shape("both together are better than PKG", _above("PKG", "DKG PKG", 0.0)),
+        shape("DKG's worst case is better than PKG's", _above("PKG worst", "DKG worst", 0.0), why=COINCIDE),
+        shape("DKG PKG's worst case is better than PKG's", _above("PKG worst", "DKG PKG worst", 0.0)),
     ),
     draw=partial(draw_lines, measure="λ", worst=("DKG", "PKG", "DKG PKG")),
 )

@@ -1,11 +1,11 @@
 """Readings of players' positions on a play field, in four grids: the simulated part of Figure 10.
 
-The trace of the DEBS 2013 Grand Challenge is not shipped, so this draws one like it. The field is cut into the
-challenge's four grids; each reading gives a tuple in each grid, keyed by cell. The paper says of the trace that its
-heaviest cell has about a fifth of all tuples; with a quarter of the tuples in each grid, one cell of the coarsest grid
-must hold about four fifths of the readings. So `focus` of all readings come from around the middle of one such
-cell, the others from all over the field, thinning out towards its edges. Positions are independent, so both halves
-of the trace, the one learned from and the one judged, are drawn from the same shares.
+The trace of the DEBS 2013 Grand Challenge is not shipped, so this module draws one like it. The field is divided into
+the challenge's four grids; each reading gives one tuple per grid, keyed by cell. According to the paper the heaviest
+cell of the trace has about a fifth of all tuples. With a quarter of the tuples in each grid, one cell of the coarsest
+grid must hold about four fifths of the readings. So a share `focus` of all readings comes from around the middle of
+one such cell, and the others from all over the field, thinning out towards its edges. Positions are independent, so
+both halves of the trace, the one learned from and the one judged, are drawn from the same shares.
 """
 
 from __future__ import annotations
@@ -25,13 +25,15 @@ from unskew.core.loads import slot_loads
 from unskew.core.plan import make_table
 
 GRIDS = ((8, 13), (16, 25), (32, 50), (64, 100))
-ROWS, COLUMNS = 64, 1300  # the coarsest mesh that all four grids are made of
+ROWS, COLUMNS = 64, 1300
+"""The coarsest mesh from which all four grids can be built."""
+
 PLANNERS = {"O-apx": "oracle", "DKG": "dkg", "Modulo": "modulo"}
 
 
 def readings_by_place(focus: float) -> Floats:
     """The share of readings from each place of the mesh, row by row."""
-    # the middle of one cell of the coarsest grid, and a spread that keeps nearly all inside
+    # the middle of one cell of the coarsest grid, with a spread that keeps nearly all readings inside
     near = np.outer(_bell(ROWS, 2.5 / 8, 0.2 / 8), _bell(COLUMNS, 6.5 / 13, 0.2 / 13))
     anywhere = np.outer(_bell(ROWS, 0.5, 0.3), _bell(COLUMNS, 0.5, 0.3))
     shares: Floats = (focus * near + (1 - focus) * anywhere).reshape(-1)
@@ -40,29 +42,29 @@ def readings_by_place(focus: float) -> Floats:
 
 
 def tuples_by_cell(readings: NDArray[np.int64]) -> Histogram:
-    """The tuples of readings counted by place: one in each grid, keyed by a number for each cell."""
+    """The tuples of readings that are counted by place: one per grid, keyed by the number of the cell."""
     by_place = readings.reshape(ROWS, COLUMNS)
     counts = []
     for rows, columns in GRIDS:
         cells = by_place.reshape(rows, ROWS // rows, columns, COLUMNS // columns)
         counts.append(cells.sum(axis=(1, 3)).reshape(-1))
     loads = np.concatenate(counts)
-    seen = np.flatnonzero(loads)
-    return Histogram.from_arrays(seen, loads[seen])
+    present = np.flatnonzero(loads)
+    return Histogram.from_arrays(present, loads[present])
 
 
 def cells(places: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The cells of readings from these places, four of each, numbered as `tuples_by_cell` does."""
+    """The cells of readings from these places, four per reading, numbered as in `tuples_by_cell`."""
     row, column = np.divmod(places, COLUMNS)
-    first, found = 0, []
+    first, by_grid = 0, []
     for rows, columns in GRIDS:
-        found.append(first + row // (ROWS // rows) * columns + column // (COLUMNS // columns))
+        by_grid.append(first + row // (ROWS // rows) * columns + column // (COLUMNS // columns))
         first += rows * columns
-    return np.stack(found, axis=1).reshape(-1)
+    return np.stack(by_grid, axis=1).reshape(-1)
 
 
 def by_instances(run: Run) -> dict[str, Any]:
-    """λ for each k; and the heaviest cell's share."""
+    """λ for each k, and the heaviest cell's share."""
     random = np.random.default_rng(run.seed)
     shares = readings_by_place(run.parameters["focus"])
     half = run.parameters["readings"] // 2
@@ -70,17 +72,17 @@ def by_instances(run: Run) -> dict[str, Any]:
     instances = run.parameters["k"]
 
     def measure(algorithm: str) -> list[float]:
-        seen = judged if algorithm == "O-apx" else learned
-        tables = [make_table(PLANNERS[algorithm], seen, k, seed=run.seed) for k in instances]
+        measured = judged if algorithm == "O-apx" else learned
+        tables = [make_table(PLANNERS[algorithm], measured, k, seed=run.seed) for k in instances]
         return [percentage_of_imbalance(slot_loads(table, judged)) for table in tables]
 
-    found = run.each([{"algorithm": name} for name in PLANNERS], measure)
-    lines = {name: {"λ": line} for name, line in zip(PLANNERS, found, strict=True)}
+    imbalances = run.each([{"algorithm": name} for name in PLANNERS], measure)
+    lines = {name: {"λ": line} for name, line in zip(PLANNERS, imbalances, strict=True)}
     return {"k": instances, "lines": lines, "heaviest": judged.heaviest_share}
 
 
 def _bell(places: int, middle: float, spread: float) -> Floats:
-    """Shares of equally wide places of the unit line under a bell curve."""
+    """Shares of equally wide parts of the unit interval under a bell curve."""
     edges = np.linspace(0, 1, places + 1)
     below = np.array([erf((edge - middle) / (spread * sqrt(2))) for edge in edges])
     return np.diff(below)
@@ -120,12 +122,15 @@ TRACE = Experiment(
     compute=by_instances,
     claims=(
         printed(
-            "the heaviest cell has roughly 1/5", 0.2, lambda r: float(r.results["heaviest"]), within=0.02
+            "the heaviest cell has roughly 1/5 of the tuples",
+            0.2,
+            lambda r: float(r.results["heaviest"]),
+            within=0.02,
         ),
         shape("O-apx has no imbalance for k from 2 to 5", _perfect_for_few),
         shape("from k = 6 on the imbalance of O-apx grows with k", _grows_for_many),
         shape("DKG is very close to O-apx for all k", _sticks),
-        shape("DKG outperforms Modulo but for two k", _beats_modulo),
+        shape("DKG outperforms Modulo except for two k", _beats_modulo),
     ),
     draw=partial(draw_lines, measure="λ"),
     setting="Generated readings shaped like the DEBS 2013 trace, which is not shipped; simulation only.",

@@ -16,11 +16,11 @@ from research.workloads import zipf
 EXPONENTS = [1.0, 2.0, 3.0]
 THETAS = [0.05, *(round(0.1 * i, 1) for i in range(1, 11))]
 LIGHT = (
-    "It holds for Zipf-2 and Zipf-3 given enough runs (600 runs: from 94 to 78 and from 99 to 97), but not for "
-    "Zipf-1 (from 32 to 5): its heaviest value has a tenth of the load, and among 20 groups on 2 slots none was too "
-    "heavy to balance."
+    "It holds for Zipf-2 and Zipf-3 with enough runs (600 runs: from 94 to 78 and from 99 to 97), but not for Zipf-1 "
+    "(from 32 to 5): its heaviest value has a tenth of the load, and none of the 20 groups on 2 slots was too heavy to "
+    "balance."
 )
-AXIS = "The values on the x axis are not printed in the text: chosen."
+AXIS = "The paper's text does not give the values on the x axis: ours are chosen."
 
 
 def by_mu(run: Run) -> dict[str, Any]:
@@ -57,9 +57,9 @@ def by_exponent(run: Run) -> dict[str, Any]:
         "DKG": [Case("dkg", k, (("mu", mu), ("theta", theta)))],
         "DKG WOSIM": [Case("dkg-wosim", k, (("theta", theta),))],
     }
-    found = [lines(run, z, cases) for z in run.parameters["exponent"]]
+    by_exponent = [lines(run, z, cases) for z in run.parameters["exponent"]]
     joined = {
-        name: {measure: [part[name][measure][0] for part in found] for measure in found[0][name]}
+        name: {measure: [part[name][measure][0] for part in by_exponent] for measure in by_exponent[0][name]}
         for name in cases
     }
     return {"exponent": run.parameters["exponent"], "lines": joined}
@@ -77,9 +77,9 @@ def _name(exponent: float) -> str:
 def _first_step_gains_most(record: Record) -> Fact:
     mus, facts, holds = record.results["mu"], [], True
     for name, line in record.results["lines"].items():
-        one, two, last = (line["λ"][mus.index(mu)] for mu in (1, 2, mus[-1]))
-        holds &= one - two > (two - last) / (mus[-1] - 2)
-        facts.append(f"{name}: {one:.1f}, {two:.1f}, {last:.1f}")
+        at_1, at_2, last = (line["λ"][mus.index(mu)] for mu in (1, 2, mus[-1]))
+        holds &= at_1 - at_2 > (at_2 - last) / (mus[-1] - 2)
+        facts.append(f"{name}: {at_1:.1f}, {at_2:.1f}, {last:.1f}")
     return Fact(holds, f"λ at μ = 1, 2, {mus[-1]}: " + "; ".join(facts))
 
 
@@ -88,8 +88,8 @@ def _worst_hardly_changes(record: Record) -> Fact:
     for name, line in record.results["lines"].items():
         first, last = line["λ worst"][0], line["λ worst"][-1]
         holds &= last > first / 2
-        facts.append(f"{name}: {first:.0f} to {last:.0f}")
-    return Fact(holds, f"worst λ from μ = 1 to {record.results['mu'][-1]}: " + "; ".join(facts))
+        facts.append(f"{name}: {first:.0f}, {last:.0f}")
+    return Fact(holds, f"worst λ at μ = 1 and at μ = {record.results['mu'][-1]}: " + "; ".join(facts))
 
 
 def _top(exponent: float) -> float:
@@ -166,8 +166,8 @@ def _scheduling_pays(measure: str) -> Callable[[Record], Fact]:
     def check(record: Record) -> Fact:
         with_it, without = (record.results["lines"][name][measure] for name in ("DKG", "DKG WOSIM"))
         pairs = list(zip(record.results["exponent"], with_it, without, strict=True))
-        text = "; ".join(f"α = {z:g}: {ours:.0f} against {other:.0f}" for z, ours, other in pairs)
-        return Fact(all(ours <= other for _, ours, other in pairs), text)
+        text = "; ".join(f"α = {z:g}: {ours:.0f} against {theirs:.0f}" for z, ours, theirs in pairs)
+        return Fact(all(ours <= theirs for _, ours, theirs in pairs), text)
 
     return check
 
@@ -198,8 +198,9 @@ THETA = Experiment(
         shape(
             "mean and worst case drop where Θ reaches the heaviest value's share",
             _drops_at_the_heaviest,
-            why="It does for Zipf-2 and Zipf-3. With Zipf-1 nine tenths of the load are sparse values, which μ = 1 "
-            "puts into as many groups as there are slots: the worst case is how unlike these happen to be.",
+            why="They do for Zipf-2 and Zipf-3. With Zipf-1 nine tenths of the load are sparse values, which μ = 1 "
+            "puts into as many groups as there are slots: the worst case depends on how unequal these groups happen "
+            "to be.",
         ),
         shape("from there on mean and worst case are close for Zipf-2 and Zipf-3", _worst_follows_mean),
         shape("with Θ = 0.6 (Zipf-2) and 0.8 (Zipf-3) the mean is that of O-apx", _is_optimal),
@@ -236,12 +237,12 @@ LEARNED = Experiment(
     quick={"runs": 100},
     compute=by_learned,
     claims=(
-        shape("less than 100 tuples are enough for Zipf-3", _learns_within(3.0, 100)),
-        shape("less than 1000 tuples are enough for Zipf-2", _learns_within(2.0, 1000)),
-        shape("less than 10 000 tuples are enough for Zipf-1", _learns_within(1.0, 10_000)),
+        shape("fewer than 100 tuples are enough for Zipf-3", _learns_within(3.0, 100)),
+        shape("fewer than 1000 tuples are enough for Zipf-2", _learns_within(2.0, 1000)),
+        shape("fewer than 10 000 tuples are enough for Zipf-1", _learns_within(1.0, 10_000)),
     ),
     draw=partial(draw_lines, measure="σ", worst=ZIPFS, scale="log"),
-    setting=f"{AXIS} Enough means: the mean σ is within 10 % of that after 80 000.",
+    setting=f"{AXIS} Enough means that the mean σ is within 10 % of that after 80 000 tuples.",
 )
 
 WOSIM = Experiment(

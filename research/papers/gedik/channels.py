@@ -39,12 +39,12 @@ def _redist_moves_least(record: Record) -> Fact:
     holds = all(
         not_above(record, "m", "redist", p, **at) and not_above(record, "m", p, "scan", **at) for p in OURS
     )
-    found = ", ".join(f"{p} {value(record, 'm', planner=p, **at):.2f}" for p in OURS)
-    return Fact(holds, f"LCL, σ = {at['sigma']:g}: {found}")
+    moved = ", ".join(f"{p} {value(record, 'm', planner=p, **at):.2f}" for p in OURS)
+    return Fact(holds, f"LCL, σ = {at['sigma']:g}: {moved}")
 
 
 def _extremes(record: Record) -> Fact:
-    found = {
+    moved = {
         p: [row["m"] for row in rows(record, planner=p, resources="LCL")]
         for p in record.parameters["planner"]
     }
@@ -53,8 +53,8 @@ def _extremes(record: Record) -> Fact:
         for p in OURS
         for s in record.parameters["sigma"]
     )
-    highest = all(min(found["uniform"]) >= m for p in OURS for m in found[p])
-    return Fact(lowest and highest, ", ".join(f"{p} {min(m):.2f} to {max(m):.2f}" for p, m in found.items()))
+    highest = all(min(moved["uniform"]) >= m for p in OURS for m in moved[p])
+    return Fact(lowest and highest, ", ".join(f"{p} {min(m):.2f} to {max(m):.2f}" for p, m in moved.items()))
 
 
 def _less_pronounced(record: Record) -> Fact:
@@ -66,7 +66,7 @@ def _less_pronounced(record: Record) -> Fact:
         )
         gain[resources] = 1 - fine / usual
     text = ", ".join(f"{r} {g:.0%}" for r, g in gain.items())
-    return Fact(gain["LQL"] < gain["LCL"], f"b falls from σ = 0.1 to the least σ by: {text}")
+    return Fact(gain["LQL"] < gain["LCL"], f"b falls from σ = 0.1 to the lowest σ by: {text}")
 
 
 def _jump(record: Record) -> Fact:
@@ -127,28 +127,26 @@ def _uniform_above_readj(record: Record) -> Fact:
 
 
 def _line(record: Record, measure: str, planner: str) -> str:
-    found = rows(record, planner=planner)
-    return f"{measure} of {planner}: " + ", ".join(
-        f"{row[measure]:.2f} (N = {row['slots']})" for row in found
-    )
+    values = [f"{row[measure]:.2f} (N = {row['slots']})" for row in rows(record, planner=planner)]
+    return f"{measure} of {planner}: {', '.join(values)}"
 
 
 MOVED_BY_LUCK = (
-    "What one step of consistent hashing moves depends on whether a heavy key is among it: over 12 runs m had a "
+    "How much one step of consistent hashing moves depends on whether a heavy key is part of it: over 12 runs m had a "
     "standard deviation of 0.35 at N = 10."
 )
 
 N_MINUS_ONE = (
-    "A key stays with probability 1/N, so that uniform hashing moves N − 1 times the ideal in expectation: 31 for 32 "
-    "channels. 22 cannot be reached by a hash function that is uniform."
+    "A key stays with probability 1/N, so uniform hashing is expected to move N − 1 times the ideal: 31 for 32 "
+    "channels. A uniform hash function cannot give 22."
 )
 
 RELATIVE = (
-    "Scan and redist move about as much here, and γ decides how much. It is migration relative to the ideal, 1/N of "
-    "the state (eq. 18), so the same move weighs more the more channels there are. With the share of all state for γ "
-    "instead, m is 1.39 at N = 10 and 2.53 at N = 32 for both, and at σ = 0.01 it is 2.03 for scan, 1.88 for redist, "
-    "1.63 for readj (three runs each, two for the last): nearer to the paper's scan, further from its redist. We "
-    "keep the equation as printed."
+    "Scan and redist move about the same amount here, and γ decides how much. γ is migration relative to the ideal, "
+    "which is 1/N of the state (eq. 18), so the same move weighs more the more channels there are. With the share of "
+    "all state as γ instead, m is 1.39 at N = 10 and 2.53 at N = 32 for both, and at σ = 0.01 it is 2.03 for scan, "
+    "1.88 for redist and 1.63 for readj (three runs each, two for the last): closer to the paper's scan, further from "
+    "its redist. We keep the equation as printed."
 )
 
 SCALER = Experiment(
@@ -165,9 +163,9 @@ SCALER = Experiment(
         shape(
             "low σ improves the balance less with LQL than with LCL",
             _less_pronounced,
-            why="Not found out; in the full set it holds for readj, not for scan and redist.",
+            why="The reason is not known. In the full set it holds for readj, but not for scan and redist.",
         ),
-        shape("LQL: a significant jump of the imbalance between σ = 0.25 and 0.5", _jump),
+        shape("LQL: the imbalance jumps between σ = 0.25 and 0.5", _jump),
     ),
     draw=partial(draw_panels, x="sigma", logarithmic=True),
     setting=TIES,
@@ -190,12 +188,12 @@ CHANNELS = Experiment(
         printed("m of uniform hashing, N = 32", 22, _at("m", "uniform", 32), within=2, why=N_MINUS_ONE),
         printed("m of redist, N = 32", 1.15, _at("m", "redist", 32), within=0.15),
         number(
-            "m of scan reaches above 3 at N = 32",
+            "m of scan is above 3 at N = 32",
             lambda r: Fact(_at("m", "scan", 32)(r) > 3, f"{_at('m', 'scan', 32)(r):.2f}"),
             why=RELATIVE,
         ),
         number(
-            "b of consistent hashing reaches above 2 at N = 32",
+            "b of consistent hashing is above 2 at N = 32",
             lambda r: Fact(_at("b", "consistent", 32)(r) > 2, f"{_at('b', 'consistent', 32)(r):.2f}"),
         ),
         number(

@@ -25,7 +25,7 @@ SPOKES = ("m", "b", "b_s", "b_c", "b_n")
 
 
 def draw_radars(record: Record, figure: Figure) -> None:
-    """One chart a resource combination: log of migration and imbalances, the ideal in black."""
+    """One chart per resource combination: logarithms of migration and imbalances, the ideal in black."""
     angles = np.linspace(0, 2 * np.pi, len(SPOKES) + 1)
     combinations = record.parameters["resources"]
     panels = figure.subplots(1, len(combinations), subplot_kw={"projection": "polar"})
@@ -41,14 +41,16 @@ def draw_radars(record: Record, figure: Figure) -> None:
 
 
 def draw_panels(record: Record, figure: Figure, *, x: str, logarithmic: bool = False) -> None:
-    """A row of panels for each resource combination: migration on the left, imbalance on the right."""
+    """One row of panels per resource combination: migration on the left, imbalance on the right."""
     combinations = record.parameters["resources"]
     grid = figure.subplots(len(combinations), 2, squeeze=False)
     for line, resources in zip(grid, combinations, strict=True):
         for axes, measure in zip(line, LABELS, strict=True):
             for planner, style in zip(record.parameters["planner"], styles(), strict=False):
-                found = rows(record, resources=resources, planner=planner)
-                axes.plot([row[x] for row in found], [row[measure] for row in found], label=planner, **style)
+                points = rows(record, resources=resources, planner=planner)
+                axes.plot(
+                    [row[x] for row in points], [row[measure] for row in points], label=planner, **style
+                )
             ideal(axes)
             axes.set(xlabel=AXES[x], ylabel=LABELS[measure], title=resources)
             _scales(axes, measure, logarithmic)
@@ -56,32 +58,30 @@ def draw_panels(record: Record, figure: Figure, *, x: str, logarithmic: bool = F
 
 
 def draw_utilities(record: Record, figure: Figure) -> None:
-    """Bars by resource combination, one a utility function; a row of panels for each planner."""
+    """Bars by resource combination, one per utility function; one row of panels per planner."""
     combinations, utilities = record.parameters["resources"], record.parameters["utility"]
     width = 0.8 / len(utilities)
     grid = figure.subplots(len(record.parameters["planner"]), 2, squeeze=False)
     for line, planner in zip(grid, record.parameters["planner"], strict=True):
         for axes, measure in zip(line, LABELS, strict=True):
             for at, (utility, style) in enumerate(zip(utilities, styles(), strict=False)):
-                found = rows(record, planner=planner, utility=utility)
+                bars = rows(record, planner=planner, utility=utility)
                 places = np.arange(len(combinations)) + at * width
-                axes.bar(places, [row[measure] for row in found], width, label=utility, color=style["color"])
+                axes.bar(places, [row[measure] for row in bars], width, label=utility, color=style["color"])
             axes.set_xticks(np.arange(len(combinations)) + 0.4, combinations)
             axes.set(ylabel=LABELS[measure], title=planner, yscale="log" if measure == "b" else "linear")
     grid[0][0].legend(fontsize=7)
 
 
 def draw_sizes(record: Record, figure: Figure, *, x: str, logarithmic: bool = False) -> None:
-    """Keys in the lossy counter, solid, on the left axis; rows of the table, dashed, on the right one."""
+    """Keys in the lossy counter on the left axis (solid), rows of the table on the right axis (dashed)."""
     left = figure.subplots()
     right = left.twinx()
     for resources, style in zip(record.parameters["resources"], styles(), strict=False):
-        found = rows(record, resources=resources)
-        places = [row[x] for row in found]
-        left.plot(places, [row["counted"] for row in found], label=f"{resources}, counter", **style)
-        right.plot(
-            places, [row["rows"] for row in found], label=f"{resources}, rows", linestyle="--", **style
-        )
+        points = rows(record, resources=resources)
+        xs = [row[x] for row in points]
+        left.plot(xs, [row["counted"] for row in points], label=f"{resources}, counter", **style)
+        right.plot(xs, [row["rows"] for row in points], label=f"{resources}, rows", linestyle="--", **style)
     left.set(xlabel=AXES[x], ylabel="keys in the lossy counter", yscale="log")
     right.set(ylabel="keys with a row")
     right.grid(False)
@@ -91,13 +91,13 @@ def draw_sizes(record: Record, figure: Figure, *, x: str, logarithmic: bool = Fa
 
 
 def draw_times(record: Record, figure: Figure, *, x: str, logarithmic: bool = False) -> None:
-    """Seconds to make a table."""
+    """Planning time in seconds."""
     axes = figure.subplots()
     for planner, style in zip(record.parameters["planner"], styles(), strict=False):
         at = [i for i, row in enumerate(record.results) if row["planner"] == planner]
         seconds = [record.times["points"][i]["parts"]["planning"] for i in at]
         axes.plot([record.results[i][x] for i in at], seconds, label=planner, **style)
-    axes.set(xlabel=AXES[x], ylabel="seconds to make a table", yscale="log")
+    axes.set(xlabel=AXES[x], ylabel="planning time, s", yscale="log")
     if logarithmic:
         axes.set_xscale("log")
     axes.legend()

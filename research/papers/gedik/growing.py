@@ -16,8 +16,12 @@ from unskew.core.histogram import Histogram, Measures
 from unskew.core.plan import make_table
 from unskew.core.routing import RoutingTable
 
-BUCKETS = 2**18  # a quarter of the default keys: what buckets add to the unevenness of the ring is not seen
-HEAD = 10**6  # keys that are placed one by one; the lighter ones of a larger domain are spread evenly
+BUCKETS = 2**18
+"""A quarter of the default keys: enough that buckets do not visibly add to the unevenness of the ring."""
+
+HEAD = 10**6
+"""Keys that are placed one by one; the lighter ones of a larger domain are spread evenly."""
+
 ALPHA = 1.2
 
 PLANNERS = {"uniform": "hash", "consistent": "ring", "scan": "scan", "redist": "redist", "readj": "readj"}
@@ -41,7 +45,7 @@ ALL_RESOURCES = ["CCL", "LCL", "LLL", "LQL"]
 
 @dataclass(frozen=True)
 class Setting:
-    """A planner under a load; every run names the keys anew, so that they hash to other places."""
+    """A planner under a load; every run numbers the keys differently, so that they hash to other places."""
 
     planner: str
     resources: str = "LCL"
@@ -57,7 +61,7 @@ class Setting:
         return zipf(self.keys, self.z, self.run)
 
     def next_table(self, slots: int, before: RoutingTable) -> RoutingTable:
-        """The planner's table for `slots` channels, from that of one channel less."""
+        """The planner's table for `slots` channels, from the table for one channel fewer."""
         options: dict[str, Any] = {}
         if self.planner in OURS:
             options = {"resources": self.resources, "sigma": self.sigma, "utility": self.utility}
@@ -97,51 +101,53 @@ def measure(slots: int, **setting: Any) -> dict[str, float]:
 
 
 def sweep(run: Run) -> list[dict[str, Any]]:
-    """Every combination of the parameters: mean and standard error of all runs, a row each."""
+    """One row per combination of the parameters: mean and standard error of all runs."""
     return averaged(run.each(points(run.parameters), measure), run.parameters)
 
 
 def points(parameters: Parameters) -> list[dict[str, Any]]:
     """All runs of all combinations; those with the same load follow each other."""
-    # LQL has a range of its own for the skew, as in Figures 4 and 10
     names = ("keys", "z", "run", "resources", "sigma", "utility", "planner", "slots")
     axes = {**parameters, "run": range(parameters["runs"])}
-    found = [dict(zip(names, values, strict=True)) for values in product(*(axes[name] for name in names))]
+    combinations = [
+        dict(zip(names, values, strict=True)) for values in product(*(axes[name] for name in names))
+    ]
+    # LQL has its own range of skew, as in Figures 4 and 10
     ranges: Mapping[str, Sequence[float]] = parameters.get("z_of", {})
-    return [point for point in found if point["z"] in ranges.get(point["resources"], axes["z"])]
+    return [point for point in combinations if point["z"] in ranges.get(point["resources"], axes["z"])]
 
 
 def averaged(figures: Sequence[Mapping[str, float]], parameters: Parameters) -> list[dict[str, Any]]:
-    """Runs of the same combination as one row: means, and under `errors` their standard errors."""
+    """One row per combination: the means of its runs and, under `errors`, their standard errors."""
     groups: dict[tuple[Any, ...], list[Mapping[str, float]]] = {}
     names: list[str] = []
-    for point, found in zip(points(parameters), figures, strict=True):
+    for point, measures in zip(points(parameters), figures, strict=True):
         names = [name for name in point if name != "run"]
-        groups.setdefault(tuple(point[name] for name in names), []).append(found)
+        groups.setdefault(tuple(point[name] for name in names), []).append(measures)
     return [dict(zip(names, at, strict=True)) | _summary(runs) for at, runs in groups.items()]
 
 
 def _summary(runs: Sequence[Mapping[str, float]]) -> dict[str, Any]:
-    values = {name: [found[name] for found in runs] for name in runs[0]}
+    values = {name: [run[name] for run in runs] for name in runs[0]}
     spread = {
         name: float(np.std(v, ddof=1) / np.sqrt(len(v))) if len(v) > 1 else 0.0 for name, v in values.items()
     }
     return {name: float(np.mean(v)) for name, v in values.items()} | {"errors": spread}
 
 
-def rows(record: Record, **wanted: Any) -> list[dict[str, Any]]:
+def rows(record: Record, **parameters: Any) -> list[dict[str, Any]]:
     """The rows with these parameters."""
-    return [row for row in record.results if all(row[name] == value for name, value in wanted.items())]
+    return [row for row in record.results if all(row[name] == value for name, value in parameters.items())]
 
 
-def value(record: Record, measure: str, **wanted: Any) -> float:
-    """A figure of the one row with these parameters."""
-    (row,) = rows(record, **wanted)
+def value(record: Record, measure: str, **parameters: Any) -> float:
+    """A measure of the only row with these parameters."""
+    (row,) = rows(record, **parameters)
     return float(row[measure])
 
 
-def not_above(record: Record, measure: str, one: str, other: str, **wanted: Any) -> bool:
-    """Whether one planner's figure is at most another's, but for twice the standard error of the difference."""
-    (a,), (b,) = (rows(record, planner=name, **wanted) for name in (one, other))
+def not_above(record: Record, measure: str, planner: str, rival: str, **parameters: Any) -> bool:
+    """Whether a planner's measure exceeds its rival's by at most twice the standard error of the difference."""
+    (a,), (b,) = (rows(record, planner=name, **parameters) for name in (planner, rival))
     scatter = 2 * float(np.hypot(a["errors"][measure], b["errors"][measure]))
     return bool(a[measure] <= b[measure] + scatter)

@@ -10,21 +10,22 @@ from research.papers.experiment import Experiment, Fact, Record, number, printed
 from research.papers.gedik.drawing import draw_radars, draw_utilities
 from research.papers.gedik.growing import ALL_RESOURCES, DEFAULTS, OURS, not_above, sweep, value
 
-TIES = "Averages of all runs; an ordering counts as met if it is not contradicted by more than two standard errors."
+TIES = "Averages of all runs. An ordering holds unless it is contradicted by more than two standard errors."
 
 SCATTER = (
     "Both hash functions place the heaviest keys at random, so b depends on luck: over 12 runs it was 1.93 for "
-    "uniform and 1.96 for consistent hashing (LLL), with a standard deviation of 0.3 a run, 0.13 for the mean of 5."
+    "uniform and 1.96 for consistent hashing (LLL), with a standard deviation of 0.3 per run and 0.13 for the mean of "
+    "5."
 )
 
 SAME_PROBLEM = (
-    "Constant resources are left out of ρ (section 4.4), so LCL and LLL pose the same problem and give the same "
-    "tables: an exception for LCL alone cannot come from the algorithm as described. APLM moves least in both."
+    "Constant resources are left out of ρ (section 4.4), so LCL and LLL are the same problem and give the same tables: "
+    "an exception for LCL alone cannot come from the algorithm as described. APLM moves least in both."
 )
 
 READJ = (
     "readj and scan reach the same balance here: over 12 runs b was 1.33 for both (LLL), with a standard deviation of "
-    "0.05 a run. No reading of Algorithm 4 that we tried makes readj 10 % better."
+    "0.05 per run. No reading of Algorithm 4 that we tried makes readj 10 % better."
 )
 
 
@@ -34,28 +35,28 @@ def _migration_of_uniform(record: Record) -> Fact:
 
 
 def _consistent_moves_least(record: Record) -> Fact:
-    found = {
+    moved = {
         r: {p: value(record, "m", planner=p, resources=r) for p in record.parameters["planner"]}
         for r in record.parameters["resources"]
     }
     holds = all(
         not_above(record, "m", "consistent", p, resources=r)
-        for r, line in found.items()
+        for r, line in moved.items()
         for p in line
         if p != "consistent"
     )
     return Fact(
         holds,
-        "; ".join(f"{r}: " + ", ".join(f"{p} {m:.2f}" for p, m in line.items()) for r, line in found.items()),
+        "; ".join(f"{r}: " + ", ".join(f"{p} {m:.2f}" for p, m in line.items()) for r, line in moved.items()),
     )
 
 
 def _consistent_balances_worst(record: Record) -> Fact:
-    others = [p for p in record.parameters["planner"] if p != "consistent"]
+    rivals = [p for p in record.parameters["planner"] if p != "consistent"]
     holds = all(
         not_above(record, "b", p, "consistent", resources=r)
         for r in record.parameters["resources"]
-        for p in others
+        for p in rivals
     )
     return Fact(holds, _balances(record, "LLL"))
 
@@ -85,9 +86,11 @@ def _alike(record: Record) -> Fact:
 
 
 def _quadratic_is_hard(record: Record) -> Fact:
-    found = {p: value(record, "b_c", planner=p, resources="LQL") for p in record.parameters["planner"]}
-    holds = all(30 <= found[p] < 40 for p in OURS) and found["consistent"] > max(found[p] for p in OURS)
-    return Fact(holds, ", ".join(f"{p} {b:.1f}" for p, b in found.items()))
+    imbalances = {p: value(record, "b_c", planner=p, resources="LQL") for p in record.parameters["planner"]}
+    holds = all(30 <= imbalances[p] < 40 for p in OURS) and imbalances["consistent"] > max(
+        imbalances[p] for p in OURS
+    )
+    return Fact(holds, ", ".join(f"{p} {b:.1f}" for p, b in imbalances.items()))
 
 
 def _balances(record: Record, resources: str) -> str:
@@ -142,13 +145,13 @@ def _sums_balance_best(record: Record) -> Fact:
 def _three_times(record: Record) -> Fact:
     b = _by_utility(record, "b", "redist", "LQL")
     ratio = max(b.values()) / b["APM"]
-    return Fact(2 <= ratio <= 4, f"{ratio:.2f} times")
+    return Fact(2 <= ratio <= 4, f"{ratio:.2f} ×")
 
 
 def _against_apm(record: Record) -> dict[str, float]:
-    """m of redist over that with APM, averaged over the resource combinations.
+    """m of redist relative to that with APM, averaged over the resource combinations.
 
-    Without CCL: where each key has the same state, the few that are placed are nothing of what moves.
+    Without CCL: if all keys have the same state, the few heavy keys are a negligible part of what moves.
     """
     moved = [_by_utility(record, "m", "redist", r) for r in record.parameters["resources"] if r != "CCL"]
     return {u: float(np.mean([m[u] / m["APM"] for m in moved])) - 1 for u in moved[0]}
@@ -160,9 +163,9 @@ def _logarithm_moves_more(record: Record) -> Fact:
 
 
 def _products_move_less(record: Record) -> Fact:
-    found = _against_apm(record)
-    text = f"ATM {found['ATM']:+.0%}, ATLM {found['ATLM']:+.0%}"
-    return Fact(all(-0.45 <= found[u] <= -0.3 for u in ("ATM", "ATLM")), text)
+    relative = _against_apm(record)
+    text = f"ATM {relative['ATM']:+.0%}, ATLM {relative['ATLM']:+.0%}"
+    return Fact(all(-0.45 <= relative[u] <= -0.3 for u in ("ATM", "ATLM")), text)
 
 
 def _by_utility(record: Record, measure: str, planner: str, resources: str) -> dict[str, float]:
@@ -179,7 +182,7 @@ RESOURCES = Experiment(
     quick={"runs": 3},
     compute=sweep,
     claims=(
-        shape("uniform hashing moves more than 8 times the ideal", _migration_of_uniform),
+        shape("uniform hashing moves more than 8 × the ideal", _migration_of_uniform),
         shape("consistent hashing moves least", _consistent_moves_least),
         shape("consistent hashing has the worst balance", _consistent_balances_worst, why=SCATTER),
         shape("scan, redist and readj balance better than both (LLL)", _ours_balance_better),
@@ -215,14 +218,14 @@ UTILITIES = Experiment(
     compute=sweep,
     claims=(
         shape("readj: A, which ignores migration, moves most", _ignoring_migration_moves_most),
-        shape("readj: APM moves least, but for LCL", _apm_moves_least, why=SAME_PROBLEM),
-        shape("readj: the balance hardly differs, but for LQL", _balance_hardly_differs),
+        shape("readj: APM moves least, except for LCL", _apm_moves_least, why=SAME_PROBLEM),
+        shape("readj: the balance hardly differs, except for LQL", _balance_hardly_differs),
         shape("redist: APM and APLM balance best", _sums_balance_best),
-        number("redist: for LQL the imbalance is up to 3 times lower", _three_times),
+        number("redist: for LQL APM and APLM lower the imbalance by up to a factor of 3", _three_times),
         number(
             "redist: APLM moves 30 to 35 % more than APM",
             _logarithm_moves_more,
-            why="It does move more. Why not by as much was not found out.",
+            why="It does move more; why by a different percentage is not known.",
         ),
         number("redist: ATM and ATLM move 35 to 40 % less than APM", _products_move_less),
     ),

@@ -17,10 +17,13 @@ from unskew.core.planners.parts.resources import as_resources, as_tolerances, fi
 from unskew.core.sketches import LossyCounter
 
 BATCH = 10**6
-OVERLAP = 5  # rows by which lines may differ that overlap in a figure that goes up to 500
-ERROR = 0.1  # ε over δ: fits the figure, the paper names none
+OVERLAP = 5
+"""Rows by which lines may differ and still overlap in a figure that goes up to 500."""
 
-SETTING = "ε = 0.1 δ and the number of tuples are not named in the paper: chosen. Rows are by the exact frequencies."
+ERROR = 0.1
+"""ε / δ; fitted to the figure, since the paper does not give it."""
+
+SETTING = "The paper gives neither ε nor the number of tuples: ε = 0.1 δ is chosen. Rows come from exact frequencies."
 
 
 def sizes(run: Run) -> list[dict[str, Any]]:
@@ -47,7 +50,7 @@ def _measure(
 
 
 def _counted(epsilon: float, stream: NDArray[np.int64]) -> float:
-    """Keys in a lossy counter towards the end of a stream: it grows until a window closes, so the mean over one."""
+    """Keys in a lossy counter towards the end of a stream; the mean over a window, since it shrinks when one closes."""
     counter = LossyCounter(epsilon)
     window = min(counter.window, len(stream) // 3)
     last = len(stream) - 2 * window
@@ -62,7 +65,7 @@ def _counted(epsilon: float, stream: NDArray[np.int64]) -> float:
 
 @lru_cache(maxsize=1)
 def _stream(keys: int, z: float, run: int, draws: int) -> NDArray[np.int64]:
-    """The ranks of drawn keys, which serve as their hashes."""
+    """The ranks of the drawn keys, which serve as their hashes."""
     below = np.cumsum(shares(keys, z))
     random = np.random.default_rng(run)
     ranks: NDArray[np.int64] = np.searchsorted(below, random.random(draws) * below[-1])
@@ -74,8 +77,8 @@ def _at(measure: str, resources: str) -> partial[float]:
 
 
 def _within(record: Record) -> Fact:
-    found = [row["rows"] for row in record.results]
-    return Fact(min(found) >= 1 and max(found) <= 600, f"{min(found):.0f} to {max(found):.0f}")
+    sizes = [row["rows"] for row in record.results]
+    return Fact(min(sizes) >= 1 and max(sizes) <= 600, f"{min(sizes):.0f} to {max(sizes):.0f}")
 
 
 def _same_rows(record: Record) -> Fact:
@@ -99,17 +102,17 @@ def _flat_over_skew(record: Record) -> Fact:
 
 
 def _more_and_more_rows(record: Record) -> Fact:
-    found = [row["rows"] for row in rows(record, resources="LCL")]
-    steps = np.diff(found)
+    sizes = [row["rows"] for row in rows(record, resources="LCL")]
+    steps = np.diff(sizes)
     holds = bool(np.all(steps >= 0)) and bool(steps[-1] > steps[0])
-    return Fact(holds, "LCL: " + ", ".join(f"{x:.0f}" for x in found))
+    return Fact(holds, "LCL: " + ", ".join(f"{x:.0f}" for x in sizes))
 
 
 def _linear(record: Record) -> Fact:
     facts, holds = [], True
     for measure in ("counted", "rows"):
-        found = rows(record, resources="LCL")
-        fit = np.corrcoef([row["slots"] for row in found], [row[measure] for row in found])[0, 1] ** 2
+        points = rows(record, resources="LCL")
+        fit = np.corrcoef([row["slots"] for row in points], [row[measure] for row in points])[0, 1] ** 2
         holds &= bool(fit > 0.95)
         facts.append(f"{measure}: R² = {fit:.3f}")
     return Fact(holds, "; ".join(facts))
@@ -117,8 +120,8 @@ def _linear(record: Record) -> Fact:
 
 BASE = {**DEFAULTS, "resources": ["LCL", "LLL", "LQL"], "planner": ["scan"], "runs": 5, "draws": 10**7}
 EXACT = (
-    "The rows are those of exact frequencies: the 39 keys with f ≥ δ = 0.00176. A lossy counter also names keys "
-    "that are up to ε lighter."
+    "The rows come from exact frequencies: the 39 keys with f ≥ δ = 0.00176. A lossy counter also reports keys that "
+    "are up to ε lighter."
 )
 
 SCALER = Experiment(

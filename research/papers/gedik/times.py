@@ -1,4 +1,4 @@
-"""Figures 12 to 14: seconds to make a table."""
+"""Figures 12 to 14: planning time."""
 
 from __future__ import annotations
 
@@ -14,27 +14,32 @@ from research.papers.gedik.growing import DEFAULTS, OURS, Setting, grown, points
 from unskew.core.planners.ring import ring
 
 BASE = {**DEFAULTS, "planner": list(OURS), "runs": 1}
-SETTING = "The best of three, with the ring made anew each time; one core of this machine, Python and numpy."
-FASTER = "Times are another machine's, and ours are of vectorised code against C++ that tries candidates one by one."
+SETTING = (
+    "The best of three runs, each of which rebuilds the ring; one core of this machine, Python and numpy."
+)
+FASTER = (
+    "The paper's times are from another machine, and from C++ that tries candidates one by one; ours is vectorised "
+    "code."
+)
 
 
 def times(run: Run) -> list[dict[str, Any]]:
-    """The number of rows of each table; how long it takes to make is a time."""
-    given = points(run.parameters)
-    found = run.each(given, _measure)
-    return [point | {"rows": rows} for point, rows in zip(given, found, strict=True)]
+    """The number of rows of each table; the planning time is stored as a time."""
+    combinations = points(run.parameters)
+    rows = run.each(combinations, _measure)
+    return [point | {"rows": count} for point, count in zip(combinations, rows, strict=True)]
 
 
 def _measure(slots: int, **setting: Any) -> Timed:
     chosen = Setting(**setting)
     before = grown(chosen, slots - 1)
-    took = []
+    seconds = []
     for _ in range(3):
         ring.cache_clear()
         started = time.perf_counter()
         table = chosen.next_table(slots, before)
-        took.append(time.perf_counter() - started)
-    return Timed(len(table.hashes), {"planning": min(took)})
+        seconds.append(time.perf_counter() - started)
+    return Timed(len(table.hashes), {"planning": min(seconds)})
 
 
 def _seconds(record: Record, planner: str) -> list[float]:
@@ -132,7 +137,7 @@ SKEW = Experiment(
     compute=times,
     claims=(
         shape("scan is mostly insensitive to the skew", _insensitive),
-        shape("redist and readj are flat until z = 0.8 and rise then", _flat_then_rising),
+        shape("redist and readj are flat up to z = 0.8 and then rise", _flat_then_rising),
     ),
     draw=partial(draw_times, x="z"),
     setting=SETTING,

@@ -1,4 +1,4 @@
-"""Figure 1: eight keys on two channels, then on three; every possible placement is tried."""
+"""Figure 1: eight keys on two channels, then on three, by trying every possible placement."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ SETUPS = {
     "for computation": ((1.2, 1.05), (2.0, 1.04), 10),
     "for both": ((1.2, 1.05), (1.14, 1.23), None),
 }
-"""Balance of communication and computation on 2 channels, on 3, and the migration, as printed (39/35 is 1.11)."""
+"""Balance of communication and computation on 2 channels and on 3, and the migration, as printed (39/35 is 1.11)."""
 
 
 def placements(run: Run) -> dict[str, Any]:
-    """How many ways there are to have the printed balances, and what the cheapest of them moves."""
-    found = run.each([{"setup": name} for name in SETUPS], _ways)
-    return dict(zip(SETUPS, found, strict=True)) | {"best": _best()}
+    """The number of placements with the printed balances, and what the cheapest of them moves."""
+    ways = run.each([{"setup": name} for name in SETUPS], _ways)
+    return dict(zip(SETUPS, ways, strict=True)) | {"best": _best()}
 
 
 def _ways(setup: str) -> dict[str, Any]:
     before, after, moved = SETUPS[setup]
-    twos, threes = (_placed(n, wanted) for n, wanted in ((2, before), (3, after)))
+    twos, threes = (_placements_with(balances, n) for n, balances in ((2, before), (3, after)))
     weights = np.array(list(FREQUENCIES.values()))
     costs = ((twos[:, None, :] != threes[None, :, :]) * weights).sum(axis=2)
     return {
@@ -38,12 +38,11 @@ def _ways(setup: str) -> dict[str, Any]:
     }
 
 
-def _placed(channels: int, wanted: tuple[float, float]) -> Any:
-    """The placements with these two balances; the paper prints two digits, rounded either way."""
+def _placements_with(balances: tuple[float, float], channels: int) -> Any:
+    """The placements with these two balances, which the paper prints with two digits, rounded up or down."""
     every = np.array(list(product(range(channels), repeat=len(FREQUENCIES))))
-    both = _balances(every, channels)
-    above = both - np.array(wanted)
-    return every[np.all((above > -0.0051) & (above < 0.01), axis=1)]
+    excess = _balances(every, channels) - np.array(balances)
+    return every[np.all((excess > -0.0051) & (excess < 0.01), axis=1)]
 
 
 def _balances(placements: Any, channels: int) -> Floats:
@@ -71,11 +70,8 @@ def _best() -> dict[str, float]:
 
 
 def _exists(record: Record, setup: str) -> Fact:
-    found = record.results[setup]
-    least = found["least moved"]
-    return Fact(
-        found["ways"] > 0, f"{found['ways']} pairs of placements have them; the cheapest moves {least}"
-    )
+    ways, least = record.results[setup]["ways"], record.results[setup]["least moved"]
+    return Fact(ways > 0, f"{ways} pairs of placements have them; the cheapest moves {least}")
 
 
 def _optimal(record: Record) -> Fact:
@@ -97,6 +93,6 @@ TOY = Experiment(
             )
             for setup in SETUPS
         ),
-        shape("1.14 and 1.04 are the optimised balances of communication and computation", _optimal),
+        shape("the optimised balances of communication and computation are 1.14 and 1.04", _optimal),
     ),
 )

@@ -36,13 +36,13 @@ def _skew_moves_more(record: Record) -> Fact:
 def _scan_moves_most(record: Record) -> Fact:
     at = {"resources": "LLL", "z": 1.0}
     holds = not_above(record, "m", "readj", "scan", **at) and not_above(record, "m", "redist", "readj", **at)
-    found = ", ".join(f"{p} {value(record, 'm', planner=p, **at):.2f}" for p in OURS)
-    return Fact(holds, f"m at z = 1 (LLL): {found}")
+    moved = ", ".join(f"{p} {value(record, 'm', planner=p, **at):.2f}" for p in OURS)
+    return Fact(holds, f"m at z = 1 (LLL): {moved}")
 
 
 def _first_violation(record: Record, planner: str, resources: str) -> float:
-    found = rows(record, planner=planner, resources=resources)
-    return min((row["z"] for row in found if row["b"] > 1), default=inf)
+    line = rows(record, planner=planner, resources=resources)
+    return min((row["z"] for row in line if row["b"] > 1), default=inf)
 
 
 def _consistent_fails_first(record: Record) -> Fact:
@@ -61,11 +61,11 @@ def _order_of_resources(record: Record) -> Fact:
 
 
 def _even_without_skew(record: Record) -> Fact:
-    found = [
+    gentlest = [
         row for row in record.results if row["resources"] != "LQL" and row["z"] == min(record.parameters["z"])
     ]
-    b = {row["planner"]: row["b"] for row in found}
-    return Fact(max(row["b"] for row in found) <= 1, ", ".join(f"{p} {x:.2f}" for p, x in b.items()))
+    b = {row["planner"]: row["b"] for row in gentlest}
+    return Fact(max(row["b"] for row in gentlest) <= 1, ", ".join(f"{p} {x:.2f}" for p, x in b.items()))
 
 
 def _uniform_is_most_even(record: Record) -> Fact:
@@ -83,9 +83,11 @@ def _ours_balance_better(record: Record) -> Fact:
     facts, holds = [], True
     for keys in record.parameters["keys"]:
         b = {p: value(record, "b", planner=p, keys=keys) for p in record.parameters["planner"]}
-        ours, others = max(b[p] for p in OURS), min(b["uniform"], b["consistent"])
-        holds &= ours < others
-        facts.append(f"{keys:.0e} keys: ours {ours:.2f} at most, the others {others:.2f} at least")
+        ours, hashes = max(b[p] for p in OURS), min(b["uniform"], b["consistent"])
+        holds &= ours < hashes
+        facts.append(
+            f"{keys:.0e} keys: the paper's own at most {ours:.2f}, the hash functions at least {hashes:.2f}"
+        )
     return Fact(holds, "; ".join(facts))
 
 
@@ -125,19 +127,19 @@ def _ours_move_less_and_less(record: Record) -> Fact:
         for k in (sizes[0], sizes[-1])
     )
     return Fact(
-        sum(many) < sum(few), f"from {min(few):.2f}-{max(few):.2f} to {min(many):.2f}-{max(many):.2f}"
+        sum(many) < sum(few), f"from {min(few):.2f}–{max(few):.2f} to {min(many):.2f}–{max(many):.2f}"
     )
 
 
 CONTRADICTION = (
-    "The paper contradicts itself: by Figure 3 readj moves more (1.34) than scan and redist (1.23) at this very "
-    "point, by Figure 4 scan moves most. Over 12 runs with a million keys we had 1.18 for scan, 1.17 for redist and "
-    "1.12 for readj."
+    "The paper contradicts itself: in Figure 3 readj moves more (1.34) than scan and redist (1.23) at this very "
+    "point, in Figure 4 scan moves most. Over 12 runs with a million keys we measured 1.18 for scan, 1.17 for redist "
+    "and 1.12 for readj."
 )
 
 N_TIMES = (
-    "A change from N − 1 to N channels leaves a key where it is with probability 1/N, so m is N − 1 = 9 in expectation "
-    "for the default 10 channels; it is less only where a heavy key happens to stay."
+    "A change from N − 1 to N channels leaves a key in place with probability 1/N, so the expected m is N − 1 = 9 for "
+    "the default 10 channels; it is lower only if a heavy key happens to stay."
 )
 
 SKEW = Experiment(
@@ -157,12 +159,12 @@ SKEW = Experiment(
     },
     compute=sweep,
     claims=(
-        shape("uniform hashing moves more than 8 times the ideal", _uniform_moves),
+        shape("uniform hashing moves more than 8 × the ideal", _uniform_moves),
         shape("all others are close to the ideal", _others_move_little),
         shape("scan, redist and readj move more once z exceeds 0.8", _skew_moves_more),
         shape("scan moves most, then readj, then redist", _scan_moves_most, why=CONTRADICTION),
         shape("consistent hashing is the first to go above b = 1", _consistent_fails_first),
-        shape("b = 1 is left earliest with LQL and latest with LCL", _order_of_resources),
+        shape("b exceeds 1 earliest with LQL and latest with LCL", _order_of_resources),
         shape("with very little skew all are below b = 1", _even_without_skew),
         shape("with very little skew uniform hashing is the most even", _uniform_is_most_even),
         number("consistent hashing is up to 50 % above readj (LLL, z = 1)", _half_as_much_again, why=SCATTER),
@@ -180,12 +182,12 @@ DOMAIN = Experiment(
     compute=sweep,
     claims=(
         shape("scan, redist and readj balance better than both hash functions", _ours_balance_better),
-        shape("the larger the domain, the easier, flattening out", _larger_is_easier),
+        shape("the larger the domain, the better the balance, flattening out", _larger_is_easier),
         shape("none reaches the ideal balance", _never_ideal),
         shape("scan, redist and readj move less in larger domains", _ours_move_less_and_less),
         shape("consistent hashing moves less than the ideal", _consistent_below_ideal, why=SCATTER),
         number("redist is up to 3 % above readj", _redist_near_readj, why=READJ),
-        number("uniform hashing moves 6.5 to 7.5 times the ideal", _uniform_moves_seven, why=N_TIMES),
+        number("uniform hashing moves 6.5 to 7.5 × the ideal", _uniform_moves_seven, why=N_TIMES),
     ),
     draw=partial(draw_panels, x="keys", logarithmic=True),
     setting=f"{TIES} Keys beyond the heaviest million are spread evenly over the buckets.",

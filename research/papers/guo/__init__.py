@@ -1,4 +1,4 @@
-"""Guo and Zhou: load balancing that counts the state it moves, eagerly (ELB) or by covariance (CLB)."""
+"""Guo and Zhou: load balancing that takes the moved state into account, eager (ELB) or correlation-based (CLB)."""
 
 from __future__ import annotations
 

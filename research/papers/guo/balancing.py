@@ -10,9 +10,9 @@ import numpy as np
 
 from research.papers.drawing import styles
 from research.papers.experiment import Experiment, Fact, Record, Run, number, printed, shape
-from research.papers.following import Lived, follow
+from research.papers.generators import Window, words
 from research.papers.guo.skewness import SUBSTREAMS
-from research.papers.workloads import Window, words
+from research.papers.online_replay import OnlineStep, replay_online
 from unskew.core.hashing import hash_keys
 from unskew.core.planners.pkg import route
 
@@ -20,62 +20,63 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 ELB: dict[str, Any] = {"heavy": 0, "tolerance": 0.2}
-"""The paper's form, which moves substreams only; u − v is a fifth of the mean load."""
+"""As in the paper, which moves only substreams; u − v is a fifth of the mean load."""
 
 
 @lru_cache(maxsize=4)
 def tweets(
     windows: int, rate: float, slots: int, period: int, swing: float, seed: int
-) -> dict[str, list[Lived]]:
-    """Every algorithm over the same minutes of tweets, and some with one thing changed.
+) -> dict[str, list[OnlineStep]]:
+    """Every algorithm over the same minutes of tweets, and variants with one thing changed.
 
-    Kept, since three figures show them.
+    Cached, since three figures show the same runs.
     """
     minutes = list(words(windows, rate, swing=swing, seed=seed))
     restless = words(windows, rate, swing=swing, memory=0.0, seed=seed)
-    histograms, other = (
-        [minute.histogram(buckets=SUBSTREAMS, capacity=0) for minute in several]
-        for several in (minutes, restless)
+    histograms, restless_histograms = (
+        [minute.histogram(buckets=SUBSTREAMS, capacity=0) for minute in stream]
+        for stream in (minutes, restless)
     )
     return {
-        "CLB": follow("clb", histograms, slots, every=period, substreams=SUBSTREAMS),
-        "ELB": follow("elb", histograms, slots, **ELB),
+        "CLB": replay_online("clb", histograms, slots, every=period, substreams=SUBSTREAMS),
+        "ELB": replay_online("elb", histograms, slots, **ELB),
         "PKG": _partial_key_grouping(minutes, slots, seed),
-        "UHLB": follow("uhlb", histograms, slots, seed=seed),
-        "UHLB, function kept": follow("universal", histograms, slots, seed=seed),
-        "PKG, whole substreams": follow("pkg", histograms, slots, seed=seed),
-        "ELB, u − v = 5 %": follow("elb", histograms, slots, **{**ELB, "tolerance": 0.05}),
-        "ELB, restless topics": follow("elb", other, slots, **ELB),
+        "UHLB": replay_online("uhlb", histograms, slots, seed=seed),
+        "UHLB, function kept": replay_online("universal", histograms, slots, seed=seed),
+        "PKG, whole substreams": replay_online("pkg", histograms, slots, seed=seed),
+        "ELB, u − v = 5 %": replay_online("elb", histograms, slots, **{**ELB, "tolerance": 0.05}),
+        "ELB, restless topics": replay_online("elb", restless_histograms, slots, **ELB),
     }
 
 
-def _partial_key_grouping(minutes: list[Window], slots: int, seed: int) -> list[Lived]:
-    """Tuple by tuple to the less loaded of two slots; at a window's end the lesser part of a key joins the other."""
+def _partial_key_grouping(minutes: list[Window], slots: int, seed: int) -> list[OnlineStep]:
+    """Send each tuple to the less loaded of two slots; at a window's end the smaller part of a key joins the larger."""
     random = np.random.default_rng(seed)
-    lived = []
+    steps = []
     for minute in minutes:
         tuples = random.permutation(np.repeat(np.arange(len(minute.keys)), minute.counts))
         sent = route(hash_keys(minute.keys)[tuples], slots, seed=seed)
         parts = np.bincount(tuples * slots + sent, minlength=len(minute.keys) * slots)
-        greatest = parts.reshape(-1, slots).max(axis=1)
+        larger_parts = parts.reshape(-1, slots).max(axis=1)
         loads = np.bincount(sent, minlength=slots).astype(np.float64)
-        lived.append(Lived(loads, float(1 - greatest.sum() / len(tuples))))
-    return lived
+        steps.append(OnlineStep(loads, float(1 - larger_parts.sum() / len(tuples))))
+    return steps
 
 
 def comparison(run: Run) -> dict[str, Any]:
     """var(L_t) and the share of the state moved, window by window, by algorithm."""
 
     def measure(windows: int, rate: float, slots: int, period: int, swing: float) -> dict[str, Any]:
-        found = tweets(windows, rate, slots, period, swing, run.seed)
-        settled = {name: steps[period:] for name, steps in found.items()}  # CLB has planned by then
+        by_algorithm = tweets(windows, rate, slots, period, swing, run.seed)
+        # after one period CLB has made its first plan
+        settled = {name: steps[period:] for name, steps in by_algorithm.items()}
         return {
             "imbalance": {n: [float(s.loads.var()) for s in steps] for n, steps in settled.items()},
             "moved": {n: [s.moved for s in steps if s.moved is not None] for n, steps in settled.items()},
         }
 
-    found: dict[str, Any] = run.each([run.parameters], measure)[0]
-    return found
+    (results,) = run.each([run.parameters], measure)
+    return dict(results)
 
 
 ALGORITHMS = ("CLB", "ELB", "PKG", "UHLB")
@@ -87,7 +88,7 @@ VARIED = {
     "PKG": "PKG, whole substreams",
     "UHLB": "UHLB, function kept",
 }
-"""The same with one thing changed."""
+"""Algorithms and their variants with one thing changed."""
 
 
 def _mean(record: Record, measure: str, name: str) -> float:
@@ -112,43 +113,36 @@ def _hashing_beats_clb(record: Record) -> Fact:
 
 def _hashing_beats_elb(record: Record) -> Fact:
     most = max(_mean(record, "imbalance", name) for name in ("PKG", "UHLB"))
-    shown = ("PKG", "UHLB", "ELB", *VARIED.values())
-    return Fact(most < _mean(record, "imbalance", "ELB"), _means(record, "imbalance", shown, ".2g"))
+    names = ("PKG", "UHLB", "ELB", *VARIED.values())
+    return Fact(most < _mean(record, "imbalance", "ELB"), _means(record, "imbalance", names, ".2g"))
 
 
 def _about(name: str) -> Callable[[Record], Fact]:
     def check(record: Record) -> Fact:
         ours = _mean(record, "imbalance", name)
-        shown = f"{ours:.2g}, deviation {np.std(record.results['imbalance'][name]):.2g}"
+        measured = f"{ours:.2g}, deviation {np.std(record.results['imbalance'][name]):.2g}"
         if name in VARIED:
-            shown += f"; {_means(record, 'imbalance', (VARIED[name],), '.2g')}"
-        return Fact(1 / 1.5 < ours / TABLE[name] < 1.5, shown)
+            measured += f"; {_means(record, 'imbalance', (VARIED[name],), '.2g')}"
+        return Fact(1 / 1.5 < ours / TABLE[name] < 1.5, measured)
 
     return check
-
-
-def _kept(record: Record) -> str:
-    name = "UHLB, function kept"
-    return (
-        f"{_mean(record, 'imbalance', name):.2g}, deviation {np.std(record.results['imbalance'][name]):.2g}"
-    )
 
 
 def _clb_restless(record: Record) -> Fact:
     deviations = {n: float(np.std(record.results["imbalance"][n])) for n in ALGORITHMS}
     holds = deviations["PKG"] < deviations["ELB"] < deviations["CLB"]
-    kept = record.results["imbalance"]["UHLB, function kept"]
-    shown = ", ".join(f"{n} {d:.2g}" for n, d in deviations.items())
-    return Fact(holds, f"{shown}, UHLB with its function kept {np.std(kept):.2g}")
+    fixed = record.results["imbalance"]["UHLB, function kept"]
+    measured = ", ".join(f"{n} {d:.2g}" for n, d in deviations.items())
+    return Fact(holds, f"{measured}, UHLB with its function kept {np.std(fixed):.2g}")
 
 
 WHY_TABLE = (
-    "Each figure of the paper fits another reading than its text. UHLB draws a new function in every window, so var(L) "
-    "is as random as the draw; with a function that is kept mean and deviation come nearer to the paper's, but no "
-    "state moves. PKG sends tuple by tuple and is nearly even; whole substreams to the less loaded of two give the "
-    "paper's mean. ELB moves substreams lighter than (u − v)/2 only: with u − v = 5 % of the mean none is, and the "
-    "initial hashing stays, with about the paper's mean; with 20 % ELB balances better than UHLB. CLB takes no notice "
-    "of mean loads."
+    "Each number of the paper fits a different reading of its text. UHLB draws a new function in every window, so "
+    "var(L) is as random as the draw; if the function is kept, mean and deviation come closer to the paper's, but no "
+    "state moves. PKG sends tuple by tuple and is nearly even; sending whole substreams to the less loaded of two "
+    "slots gives the paper's mean. ELB only moves substreams lighter than (u − v)/2: with u − v = 5 % of the mean "
+    "there are none, and the initial hashing stays, with about the paper's mean; with 20 % ELB balances better than "
+    "UHLB. CLB ignores mean loads."
 )
 
 
@@ -164,9 +158,9 @@ def draw_imbalance(record: Record, figure: Figure) -> None:
 PARAMETERS = {"windows": 120, "rate": 6030, "slots": 10, "period": 24, "swing": 0.5}
 QUICK = {"windows": 72}
 SETTING = (
-    "The tweets are not published: 6030 a minute, as theirs, are generated by word and go to 100 substreams by their "
-    "hash. Chosen, since the paper does not say: u − v is 20 % of the mean load; UHLB draws its function anew in every "
-    "window; PKG brings the two parts of a key together at a window's end."
+    "The tweets are not published: 6030 per minute, the paper's rate, are generated by word and go to 100 substreams "
+    "by their hash. Chosen, since the paper does not say: u − v is 20 % of the mean load; UHLB draws a new function "
+    "in every window; PKG merges the two parts of a key at the end of a window."
 )
 
 IMBALANCE = Experiment(
@@ -177,8 +171,8 @@ IMBALANCE = Experiment(
     compute=comparison,
     claims=(
         shape("ELB has less imbalance than CLB", _beats_clb),
-        shape("UHLB and PKG have less than CLB", _hashing_beats_clb),
-        shape("UHLB and PKG have less than ELB", _hashing_beats_elb, WHY_TABLE),
+        shape("UHLB and PKG have less imbalance than CLB", _hashing_beats_clb),
+        shape("UHLB and PKG have less imbalance than ELB", _hashing_beats_elb, WHY_TABLE),
     ),
     draw=draw_imbalance,
     setting=SETTING,
@@ -204,7 +198,7 @@ SUMMARY = Experiment(
 
 
 def _moved(record: Record, name: str) -> float:
-    """The share of the state moved a window; CLB's is spread over the windows between."""
+    """The share of the state moved per window; that of CLB is averaged over all windows of a period."""
     total = float(sum(record.results["moved"][name]))
     return total / len(record.results["imbalance"][name])
 
@@ -215,8 +209,8 @@ def _share(name: str) -> Callable[[Record], float]:
 
 def _least(record: Record) -> Fact:
     moved = {name: _moved(record, name) for name in ("ELB", "PKG", "UHLB")}
-    shown = ", ".join(f"{name} {share:.1%}" for name, share in moved.items())
-    return Fact(moved["ELB"] < moved["PKG"] and moved["ELB"] < moved["UHLB"], shown)
+    shares = ", ".join(f"{name} {share:.1%}" for name, share in moved.items())
+    return Fact(moved["ELB"] < moved["PKG"] and moved["ELB"] < moved["UHLB"], shares)
 
 
 def _uhlb_most(record: Record) -> Fact:
@@ -238,18 +232,18 @@ def _at_once(record: Record) -> float:
 
 
 WHY_UHLB = (
-    "A function that is drawn anew keeps a substream where it is with chance 1/n, so 90 % of the state moves with 10 "
-    "instances, whatever the data. How the paper arrives at 24.2 % it does not say."
+    "A newly drawn function leaves a substream in place with probability 1/n, so 90 % of the state moves with 10 "
+    "instances, for any data. The paper does not say how it arrives at 24.2 %."
 )
 WHY_ELB = (
-    "How much ELB moves is how much loads change from minute to minute, which for their tweets is not known. With "
-    "topics that are drawn anew every minute it moves twice as much or more. CLB deals all substreams anew, by "
-    "covariances that differ from one period to the next."
+    "How much ELB moves depends on how much loads change from minute to minute, which is not known for the paper's "
+    "tweets. If topics are drawn afresh every minute, it moves at least twice as much. CLB reassigns all substreams, "
+    "by covariances that differ from one period to the next."
 )
 
 
 def draw_moved(record: Record, figure: Figure) -> None:
-    """Figure 4: movement over time left, means right."""
+    """Figure 4: state moved over time on the left, means on the right."""
     left, right = figure.subplots(1, 2)
     for name, style in zip(("ELB", "UHLB", "PKG"), styles(), strict=False):
         shares = 100 * np.array(record.results["moved"][name])
@@ -257,24 +251,24 @@ def draw_moved(record: Record, figure: Figure) -> None:
     left.set(xlabel="statistic window", ylabel="state moved, %")
     left.legend()
     right.bar(ALGORITHMS, [100 * _moved(record, name) for name in ALGORITHMS], color="#0072B2")
-    right.set(ylabel="state moved a window, %, mean")
+    right.set(ylabel="state moved per window, %, mean")
 
 
 MOVED = Experiment(
     name="guo-4",
-    title="Percentage of state moved a window",
+    title="Percentage of state moved per window",
     parameters=PARAMETERS,
     quick=QUICK,
     compute=comparison,
     claims=(
         shape("ELB moves less than PKG and than UHLB", _least),
         shape("UHLB moves more than PKG", _uhlb_most),
-        shape("CLB, spread over its windows, moves less than all", _amortised, WHY_ELB),
+        shape("CLB, averaged over all windows, moves less than all others", _amortised, WHY_ELB),
         printed("PKG: 21.2 %", 0.212, _share("PKG"), within=0.06),
         printed("UHLB: 24.2 %", 0.242, _share("UHLB"), within=0.05, why=WHY_UHLB),
         printed("ELB: 14.5 %", 0.145, _share("ELB"), within=0.05, why=WHY_ELB),
-        printed("CLB: 48.4 % each time", 0.484, _at_once, within=0.15, why=WHY_ELB),
-        printed("CLB: 1.6 % a window", 0.016, _share("CLB"), within=0.01, why=WHY_ELB),
+        printed("CLB: 48.4 % per reassignment", 0.484, _at_once, within=0.15, why=WHY_ELB),
+        printed("CLB: 1.6 % per window", 0.016, _share("CLB"), within=0.01, why=WHY_ELB),
     ),
     draw=draw_moved,
     size=(9.0, 4.0),

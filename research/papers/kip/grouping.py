@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from research.papers.drawing import ideal, styles
 from research.papers.experiment import Experiment, Fact, Record, Run, Timed, number, shape
-from research.papers.stages import hash_and_kip, parts, speedups, stored, timed
-from research.papers.workloads import names
+from research.papers.generators import random_keys
+from research.papers.grouped_jobs import hash_and_kip, parts, speedups, stored, timed
 from research.workloads import zipf
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ CORES = 40
 
 
 def model(rows: pa.Table) -> float:
-    """Sort the events of a token by time and feed them, one after the other, to a model that remembers."""
+    """Sort the events of a token by time and feed them one by one to a model with memory."""
     started = time.process_time()
     memory = b""
     for moment in np.sort(rows["time"].to_numpy()).tolist():
@@ -34,33 +34,33 @@ def model(rows: pa.Table) -> float:
 def _events(records: int, keys: int, exponent: float, seed: int) -> dict[str, Any]:
     random = np.random.default_rng(seed)
     tokens = random.choice(keys, records, p=zipf(keys, exponent))
-    return {"token": names(keys, random)[tokens], "time": random.integers(1 << 40, size=records)}
+    return {"token": random_keys(keys, random)[tokens], "time": random.integers(1 << 40, size=records)}
 
 
 def _measure(run: Run, exponent: float, slots: int) -> Timed:
-    given = run.parameters
-    with stored(run.spark, _events(given["records"], given["keys"], exponent, run.seed)) as events:
+    parameters = run.parameters
+    with stored(run.spark, _events(parameters["records"], parameters["keys"], exponent, run.seed)) as events:
         stages = hash_and_kip(events, "token", model, slots)
     return timed(stages, CORES)
 
 
 def by_exponent(run: Run) -> dict[str, Any]:
-    """Imbalance of records over partitions by Zipf exponent; times beside it."""
-    given = run.parameters
-    points = [{"exponent": exponent, "slots": given["slots"]} for exponent in given["exponents"]]
+    """Imbalance of records over partitions by Zipf exponent, with the times beside it."""
+    parameters = run.parameters
+    points = [{"exponent": exponent, "slots": parameters["slots"]} for exponent in parameters["exponents"]]
     return _columns(run, points)
 
 
 def by_partitions(run: Run) -> dict[str, Any]:
     """The same by the number of partitions."""
-    given = run.parameters
-    points = [{"exponent": given["exponent"], "slots": slots} for slots in given["slots"]]
+    parameters = run.parameters
+    points = [{"exponent": parameters["exponent"], "slots": slots} for slots in parameters["slots"]]
     return _columns(run, points)
 
 
 def _columns(run: Run, points: list[dict[str, Any]]) -> dict[str, Any]:
-    found = run.each(points, lambda exponent, slots: _measure(run, exponent, slots))
-    return {name: [one[name] for one in found] for name in ("Hash", "KIP")}
+    rows = run.each(points, lambda exponent, slots: _measure(run, exponent, slots))
+    return {name: [row[name] for row in rows] for name in ("Hash", "KIP")}
 
 
 def _line(record: Record, name: str) -> np.ndarray[Any, Any]:
@@ -73,20 +73,20 @@ def _never_worse(record: Record) -> Fact:
 
 
 def _faster(record: Record) -> Fact:
-    found = speedups(record)
-    by_exponent = zip(record.parameters["exponents"], found, strict=True)
+    ratios = speedups(record)
+    by_exponent = zip(record.parameters["exponents"], ratios, strict=True)
     return Fact(
-        bool(found.max() > 1.1), ", ".join(f"exponent {z}: {speedup:.2f} ×" for z, speedup in by_exponent)
+        bool(ratios.max() > 1.1), ", ".join(f"exponent {z}: {speedup:.2f} ×" for z, speedup in by_exponent)
     )
 
 
 def _moderate(record: Record) -> Fact:
-    found = speedups(record)
-    best = int(found.argmax())
+    ratios = speedups(record)
+    best = int(ratios.argmax())
     exponents = record.parameters["exponents"]
     holds = 0 < best < len(exponents) - 1
     return Fact(
-        holds, f"most at exponent {exponents[best]}: {found[best]:.2f} ×; {found[0]:.2f} × at the lowest"
+        holds, f"most at exponent {exponents[best]}: {ratios[best]:.2f} ×; {ratios[0]:.2f} × at the lowest"
     )
 
 
@@ -101,7 +101,7 @@ def _least_over_partitions(record: Record) -> Fact:
 def _few_partitions(record: Record) -> Fact:
     slots = record.parameters["slots"]
     best = slots[int(parts(record, "KIP").argmin())] / CORES
-    return Fact(2 <= best <= 3, f"fastest with {best:g} partitions a core")
+    return Fact(2 <= best <= 3, f"fastest with {best:g} partitions per core")
 
 
 def draw_by_exponent(record: Record, figure: Figure) -> None:
@@ -110,7 +110,7 @@ def draw_by_exponent(record: Record, figure: Figure) -> None:
 
 
 def draw_by_partitions(record: Record, figure: Figure) -> None:
-    """Figure 5, imbalance left as in Figure 4."""
+    """Figure 5, with the imbalance on the left as in Figure 4."""
     _draw(record, figure, record.parameters["slots"], "partitions")
 
 
@@ -126,8 +126,8 @@ def _draw(record: Record, figure: Figure, x: list[float], label: str) -> None:
 
 
 SETTING = (
-    f"Times are the makespan on {CORES} cores of processor times measured task by task on this machine. The model is a "
-    "chain of digests over the events of a token in their order."
+    f"Times are the makespan on {CORES} cores of processor times that were measured task by task on this machine. The "
+    "model is a chain of digests over the events of a token in order."
 )
 
 BY_EXPONENT = Experiment(
@@ -143,13 +143,13 @@ BY_EXPONENT = Experiment(
     compute=by_exponent,
     claims=(
         shape("KIP improves the balance", _never_worse),
-        shape("and the processing time", _faster),
+        shape("KIP improves the processing time", _faster),
         shape(
-            "most for moderate exponents",
+            "KIP improves the processing time most for moderate exponents",
             _moderate,
-            why="with 35 partitions the heaviest key alone is f₁·N times the mean, 3.2 at exponent 1.0 and 11.4 at 1.4 "
-            "(quick set), and what hashing adds to that falls with the exponent; lower exponents than the paper's are "
-            "not among its own",
+            why="with 35 partitions the heaviest key alone is f₁·N × the mean, 3.2 × at exponent 1.0 and 11.4 × at 1.4 "
+            "(quick set), and what hashing adds to that falls as the exponent grows; the paper has no exponents below "
+            "1.0",
         ),
     ),
     draw=draw_by_exponent,
@@ -171,12 +171,12 @@ BY_PARTITIONS = Experiment(
     compute=by_partitions,
     claims=(
         shape("KIP improves the balance", _never_worse),
-        shape("more partitions without KIP do not reach the time with it", _least_over_partitions),
+        shape("no number of partitions without KIP reaches the time with KIP", _least_over_partitions),
         number(
-            "KIP is fastest with 2 to 3 partitions a core",
+            "KIP is fastest with 2 to 3 partitions per core",
             _few_partitions,
-            why="with exponent 1.5 the heaviest key has 38 % of the records and takes as long with any number of "
-            "partitions. The quick set has 0.5 and 2 partitions a core only",
+            why="with exponent 1.5 the heaviest key has 38 % of the records and takes the same time with any number "
+            "of partitions. The quick set has only 0.5 and 2 partitions per core",
         ),
     ),
     draw=draw_by_partitions,

@@ -1,4 +1,4 @@
-"""A paper of three entries that is computed in no time."""
+"""A paper with three entries that takes no time to compute."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Dice:
-    """Throws dice for each number of sides; counts how often it was asked, and may be told to stop."""
+    """Throws a die for each number of sides; records its throws, and can be made to stop."""
 
     def __init__(self) -> None:
         self.thrown: list[int] = []

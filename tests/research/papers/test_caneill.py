@@ -5,17 +5,17 @@ import pytest
 
 from research.papers.caneill.drift import DRIFT
 from research.papers.caneill.edges import EDGES
-from research.papers.caneill.following import (
+from research.papers.caneill.online import WEEKS
+from research.papers.caneill.strategies import (
     HASH,
     OFFLINE,
     ONLINE,
     ORACLE,
     OURS,
     Window,
-    follow,
+    compare_strategies,
     kept_of_oracle,
 )
-from research.papers.caneill.online import WEEKS
 from research.papers.experiment import judge
 from research.papers.running import compute
 
@@ -30,15 +30,15 @@ def test_online_beats_offline_beats_hash_on_a_drifting_stream() -> None:
     assert max(record.results["balanced"]) <= 1.1
 
 
-def test_all_is_hashed_until_there_is_a_plan() -> None:
+def test_everything_is_hashed_until_there_is_a_plan() -> None:
     record = compute(WEEKS, weeks=1, repetitions=1, **SMALL)
     first = {record.results[f"locality, {name}"][0] for name in (HASH, OFFLINE, ONLINE, OURS)}
     assert len(first) == 1
 
 
-def test_what_never_changes_stays_local() -> None:
+def test_a_stream_that_never_changes_stays_local() -> None:
     keys = np.repeat(np.arange(60), 20)
-    rows = follow([Window.of(keys, keys + 1000)] * 3, servers=3)
+    rows = compare_strategies([Window.of(keys, keys + 1000)] * 3, servers=3)
     assert rows[0]["locality"][ONLINE] < 0.7
     assert [row["locality"][name] for row in rows[1:] for name in (OFFLINE, ONLINE, OURS)] == [1.0] * 6
     assert kept_of_oracle(rows) == 1.0
@@ -46,22 +46,22 @@ def test_what_never_changes_stays_local() -> None:
 
 
 def test_known_keys_are_those_of_the_week_before() -> None:
-    one = Window.of([1, 1, 2], [10, 10, 20])
-    two = Window.of([1, 2, 3, 1], [20, 30, 10, 10])
-    seen = dict(zip(two.pairs.top(), two.seen_in(one).tolist(), strict=True))
-    assert {pair[:2] for pair, known in seen.items() if known} == {(1, 20), (1, 10)}
+    before = Window.of([1, 1, 2], [10, 10, 20])
+    after = Window.of([1, 2, 3, 1], [20, 30, 10, 10])
+    known = zip(after.pairs.top(), after.known_from(before).tolist(), strict=True)
+    assert {pair[:2] for pair, is_known in known if is_known} == {(1, 20), (1, 10)}
 
 
-def test_more_pairs_are_more_local() -> None:
+def test_more_pairs_give_more_locality() -> None:
     record = compute(EDGES, **SMALL)
     assert {len(line) for line in record.results["locality"].values()} == {len(record.results["edges"])}
-    _, more = judge(EDGES, record).facts[0]
-    assert more.holds
+    _, more_is_better = judge(EDGES, record).facts[0]
+    assert more_is_better.holds
     assert record.results["locality"]["2"][0] > record.results["locality"]["6"][0]
 
 
-def test_less_is_kept_of_the_oracle_where_more_turns() -> None:
+def test_less_of_the_oracles_locality_is_kept_under_stronger_drift() -> None:
     record = compute(DRIFT, weeks=3, repetitions=1, **SMALL)
-    kept = {drift: np.mean(found["kept"]) for drift, found in record.results.items()}
+    kept = {drift: np.mean(measures["kept"]) for drift, measures in record.results.items()}
     assert kept["none"] > kept["strong"]
     assert record.results["none"]["known"][0] > record.results["strong"]["known"][0]

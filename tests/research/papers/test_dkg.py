@@ -11,13 +11,13 @@ from research.papers.running import compute
 
 def test_table_1_of_the_paper() -> None:
     record = compute(COEFFICIENTS, runs=25)
-    found = {name: fit(record, name) for name in TABLE}
-    assert found["SIA"] == pytest.approx((100, -100))
-    assert found["O-apx"] == pytest.approx((60.8, -100), abs=0.5)
-    assert found["DKG"] == pytest.approx(found["O-apx"], abs=0.1)
-    assert found["DKG worst"][0] < 63
-    assert found["Universal"] == pytest.approx((60.7, -60.7), abs=6)
-    assert found["Universal worst"][0] > 70
+    coefficients = {name: fit(record, name) for name in TABLE}
+    assert coefficients["SIA"] == pytest.approx((100, -100))
+    assert coefficients["O-apx"] == pytest.approx((60.8, -100), abs=0.5)
+    assert coefficients["DKG"] == pytest.approx(coefficients["O-apx"], abs=0.1)
+    assert coefficients["DKG worst"][0] < 63
+    assert coefficients["Universal"] == pytest.approx((60.7, -60.7), abs=6)
+    assert coefficients["Universal worst"][0] > 70
 
 
 def test_both_candidates_of_a_heavy_value_halve_the_imbalance() -> None:
@@ -32,6 +32,6 @@ def test_every_reading_gives_a_tuple_in_each_grid() -> None:
     assert tuples.heaviest_share == pytest.approx(0.2, abs=0.01)
 
 
-def test_few_tuples_teach_less_than_many() -> None:
+def test_a_larger_training_set_gives_a_lower_deviation() -> None:
     sigma = compute(LEARNED, runs=10, learned=[10, 80_000]).results["lines"]["Zipf-1"]["σ"]
     assert sigma[0] > sigma[1]

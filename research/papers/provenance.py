@@ -1,4 +1,4 @@
-"""What a measurement was made with: the commit and the machine, without naming the machine."""
+"""The commit and the machine that a measurement comes from, without the machine's name."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 
 
 def commit() -> str:
-    """The commit of this unskew, `-dirty` if it was changed since; "unknown" outside its git tree."""
-    here = Path(__file__)
-    # an installed copy may lie in a git tree of somebody else's, which does not track it
-    tracked = _git("ls-files", "--error-unmatch", here.name, folder=here.parent)
-    return _git("describe", "--always", "--dirty", folder=here.parent) if tracked else "unknown"
+    """The commit of this unskew, with `-dirty` if files have changed since; "unknown" outside its git tree."""
+    module = Path(__file__)
+    # a copy of this file may lie in an unrelated git tree, which does not track it
+    tracked = _git("ls-files", "--error-unmatch", module.name, folder=module.parent)
+    return _git("describe", "--always", "--dirty", folder=module.parent) if tracked else "unknown"
 
 
 def machine() -> dict[str, Any]:
@@ -33,9 +33,9 @@ def machine() -> dict[str, Any]:
 
 
 def _git(*arguments: str, folder: Path) -> str:
-    """What git prints; nothing where there is no git or it fails."""
+    """What git prints; an empty string if there is no git or it fails."""
     try:
-        done = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, check=False)
+        result = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, check=False)
     except FileNotFoundError:
         return ""
-    return done.stdout.strip() if done.returncode == 0 else ""
+    return result.stdout.strip() if result.returncode == 0 else ""

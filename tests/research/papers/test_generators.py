@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from research.papers.workloads import crawl, one_a_bucket, substreams, tags, texts, with_state, words
+from research.papers.generators import crawl, one_key_per_bucket, substreams, tags, texts, with_state, words
 from unskew.core.hashing import buckets_of, hash_keys
 
 
@@ -13,30 +13,30 @@ def test_the_same_seed_gives_the_same_windows_and_another_seed_other_keys() -> N
     assert not set(first.keys.tolist()) & set(other.keys.tolist())
 
 
-def test_a_batch_of_tags_has_the_asked_size_and_comes_in_bursts() -> None:
-    one, other = tags(2, 20_000, seed=0)
-    assert one.counts.sum() == other.counts.sum() == 20_000
-    seen = dict(zip(one.keys.tolist(), one.counts.tolist(), strict=True))
+def test_a_batch_of_tags_has_the_requested_size_and_comes_in_bursts() -> None:
+    first, second = tags(2, 20_000, seed=0)
+    assert first.counts.sum() == second.counts.sum() == 20_000
+    counts = dict(zip(first.keys.tolist(), first.counts.tolist(), strict=True))
     shared = [
-        (seen[key], n)
-        for key, n in zip(other.keys.tolist(), other.counts.tolist(), strict=True)
-        if key in seen
+        (counts[key], n)
+        for key, n in zip(second.keys.tolist(), second.counts.tolist(), strict=True)
+        if key in counts
     ]
     before, after = np.array(shared, dtype=np.float64).T
     excess = (before - after) ** 2 / (before + after)
-    assert excess.mean() > 3, "independent records would differ by their own noise, which is 1"
+    assert excess.mean() > 3, "independent records would differ only by their noise, which is 1"
 
 
-def test_state_is_what_came_in_the_last_windows() -> None:
+def test_state_is_the_number_of_records_in_the_last_windows() -> None:
     batches = list(tags(4, 1_000, seed=0))
     histograms = list(with_state(batches, 2, buckets=64))
     assert [h.total for h in histograms] == [1_000] * 4
     assert [h.total_state for h in histograms] == [1_000, 2_000, 2_000, 2_000]
 
 
-def test_words_of_a_topic_rise_together() -> None:
-    still = [w.counts.sum() for w in words(40, 2_000, distinct=200, seed=0)]
-    assert abs(np.mean(still) - 2_000) < 50, "the rate stays, however topics swing"
+def test_words_of_a_topic_rise_and_fall_together() -> None:
+    totals = [w.counts.sum() for w in words(40, 2_000, distinct=200, seed=0)]
+    assert abs(np.mean(totals) - 2_000) < 50, "the rate stays the same, however topics swing"
     shares = np.array([_top_share(swing) for swing in (0.0, 1.0)])
     assert shares[1] > 3 * shares[0]
 
@@ -49,7 +49,7 @@ def _top_share(swing: float) -> float:
 
 
 def test_every_substream_is_a_bucket() -> None:
-    assert buckets_of(hash_keys(one_a_bucket(100)), 100).tolist() == list(range(100))
+    assert buckets_of(hash_keys(one_key_per_bucket(100)), 100).tolist() == list(range(100))
     shares = np.arange(1, 11) / 55
     (window,) = substreams(shares, 1, 55_000, seed=0)
     assert len(window.hashes) == 0
