@@ -192,7 +192,7 @@ def test_unreadable_data_is_one_line(spark: SparkSession, tmp_path: Path) -> Non
     empty.write_text("")
     (tmp_path / "unknown.bin").write_text("")
     assert "bad.parquet" in complaint("diagnose", bad, "--key", "user")
-    assert "one object a line" in complaint("diagnose", pretty, "--key", "user")
+    assert "one object per line" in complaint("diagnose", pretty, "--key", "user")
     assert "empty" in complaint("diagnose", empty, "--key", "user")
     assert "--format" in complaint("diagnose", tmp_path / "unknown.bin", "--key", "user")
     assert "several formats" in complaint("diagnose", tmp_path, "--key", "user")
