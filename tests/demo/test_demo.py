@@ -14,6 +14,7 @@ from tests.report.html_facts import assert_self_contained, read
 from unskew.cli import app
 
 
+@pytest.mark.timeout(900)  # it starts its own Spark, slow on a busy machine
 @pytest.mark.usefixtures("own_spark")
 def test_both_acts_run_and_are_on_a_page_that_needs_no_network(tmp_path: Path) -> None:
     tiny = ["demo", "--pages", "300", "--wait", "0.001", "--batches", "4"]

@@ -170,7 +170,7 @@ def _fetch(wait: float) -> Callable[[Any], Any]:
 
 
 def session(cores: int) -> SparkSession:
-    """A quiet local Spark."""
+    """Local Spark that runs this many tasks at once, however many cores the machine has: a page only waits."""
     from pyspark.sql import SparkSession
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
