@@ -144,12 +144,12 @@ class TestPlan:
 
     def test_the_table_and_the_migration_print_in_one_line(self) -> None:
         first = Plan.make(HISTOGRAM, 2, "hash")
-        assert repr(first.table) == "RoutingTable(version 1, 2 slots, 16 buckets, 0 heavy keys, string)"
+        assert repr(first.table) == "RoutingTable(version 1, 2 slots, 16 buckets, 0 heavy keys)"
         split = RoutingTable.build(3, [2] * 16, ["a", "b"], [[0, 1], [1]], version=6)
-        expected = "RoutingTable(version 6, 3 slots, 16 buckets, 2 heavy keys, 1 of them split, string)"
+        expected = "RoutingTable(version 6, 3 slots, 16 buckets, 2 heavy keys, 1 of them split)"
         assert str(split) == expected
         moved = migration(RoutingTable.build(2, [0] * 16), RoutingTable.build(2, [1] * 16), HISTOGRAM)
-        expected = "Migration(4 keys and 16 buckets move, 100.0% of the load, 100.0% of the state)"
+        expected = "Migration(4 keys, 16 buckets, 100.0% of the load, 100.0% of the state)"
         assert repr(moved) == expected
 
     @pytest.mark.parametrize("previous", [None, RoutingTable.hashed(3, 16).with_version(4)])

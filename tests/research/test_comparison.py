@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from research.comparison import RUNS, TARGETS, Setting, make_page, ranking, simulate
-from tests.report.html_facts import Found, assert_self_contained, read
+from tests.report.html_facts import Page, assert_self_contained, read
 from unskew.core.planners import PLANNERS
 
 ROOT = Path(__file__).parents[2]
@@ -27,7 +27,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 
 
 @pytest.fixture(scope="module")
-def page(run: tuple[Path, str]) -> Found:
+def page(run: tuple[Path, str]) -> Page:
     return read((run[0] / "out" / "planners.html").read_text("utf-8"))
 
 
@@ -38,13 +38,13 @@ def test_the_last_line_printed_is_the_path_of_the_page(run: tuple[Path, str]) ->
     assert (folder / last).is_file()
 
 
-def test_the_terminal_and_the_page_name_every_planner(run: tuple[Path, str], page: Found) -> None:
+def test_the_terminal_and_the_page_name_every_planner(run: tuple[Path, str], page: Page) -> None:
     cells = {line.split("│")[1].strip() for line in run[1].splitlines() if line.startswith("│")}
     assert cells == set(PLANNERS)
     assert all(name in page.text for name in PLANNERS)
 
 
-def test_the_page_is_self_contained(page: Found) -> None:
+def test_the_page_is_self_contained(page: Page) -> None:
     assert_self_contained(page)
     assert len(page.data) == 5
     assert not any("http" in spec for spec in page.data)

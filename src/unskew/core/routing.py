@@ -36,7 +36,7 @@ class RoutingTable:
 
     >>> table = RoutingTable.build(4, np.arange(8) % 4, heavy=["a", "c"], heavy_slots=[3, 0])
     >>> table
-    RoutingTable(4 slots, 8 buckets, 2 heavy keys, version 0)
+    RoutingTable(version 0, 4 slots, 8 buckets, 2 heavy keys)
     >>> table.slot_of(["a", "b", None]).tolist()
     [3, 3, 2]
     """
@@ -175,7 +175,7 @@ class RoutingTable:
         split = int(np.count_nonzero(self.lengths > 1))
         heavy = f"{len(self.hashes)} heavy keys" + (f", {split} of them split" if split else "")
         buckets = len(self.buckets)
-        return f"RoutingTable(version {self.version}, {self.slots} slots, {buckets} buckets, {heavy}, {self.key_type})"
+        return f"RoutingTable(version {self.version}, {self.slots} slots, {buckets} buckets, {heavy})"
 
     def __hash__(self) -> int:
         return hash((self.slots, self.version, self.buckets.tobytes(), self.hashes.tobytes()))

@@ -36,7 +36,14 @@ class Lease:
         with _GUARD:
             holder = self.holder()
             if holder is not None:
-                raise ValueError(f"{address}: {_conflict(holder, address)}")
+                is_here = holder.get("host") == socket.gethostname()
+                process = f"process {holder.get('pid')}" + ("" if is_here else f" on {holder.get('host')}")
+                remedy = (
+                    "stop that query first"
+                    if is_here
+                    else f"stop it, or if it is dead remove {address}/lease"
+                )
+                raise ValueError(f"{address}: a query of {process} runs on this checkpoint: {remedy}")
             _HELD[address] = (self._token, None)
             content = {
                 "host": socket.gethostname(),
@@ -94,15 +101,6 @@ class Lease:
             return content if token == content.get("token") and not has_ended else None
         is_alive = content.get("born") is not None and _born(int(content["pid"])) == content["born"]
         return content if is_alive else None
-
-
-def _conflict(holder: dict[str, Any], address: str) -> str:
-    if holder.get("host") == socket.gethostname():
-        return f"a query of process {holder.get('pid')} runs on this checkpoint: stop that query first"
-    return (
-        f"a query of process {holder.get('pid')} on {holder.get('host')} runs on this checkpoint: stop it, or if it "
-        f"is dead remove {address}/lease"
-    )
 
 
 def _born(pid: int) -> str | None:
