@@ -36,7 +36,9 @@ class Lease:
         with _GUARD:
             holder = self.holder()
             if holder is not None:
-                raise ValueError(f"{address}: {_conflict(holder, address)}")
+                raise ValueError(
+                    f"{address}: a query of {_process(holder)} runs on this checkpoint: {_remedy(holder, address)}"
+                )
             _HELD[address] = (self._token, None)
             content = {
                 "host": socket.gethostname(),
@@ -96,13 +98,15 @@ class Lease:
         return content if is_alive else None
 
 
-def _conflict(holder: dict[str, Any], address: str) -> str:
+def _process(holder: dict[str, Any]) -> str:
+    is_here = holder.get("host") == socket.gethostname()
+    return f"process {holder.get('pid')}" + ("" if is_here else f" on {holder.get('host')}")
+
+
+def _remedy(holder: dict[str, Any], address: str) -> str:
     if holder.get("host") == socket.gethostname():
-        return f"a query of process {holder.get('pid')} runs on this checkpoint: stop that query first"
-    return (
-        f"a query of process {holder.get('pid')} on {holder.get('host')} runs on this checkpoint: stop it, or if it "
-        f"is dead remove {address}/lease"
-    )
+        return "stop that query first"
+    return f"stop it, or if it is dead remove {address}/lease"
 
 
 def _born(pid: int) -> str | None:
