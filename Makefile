@@ -46,14 +46,14 @@ lint: $(STAMP) ## Check style, format, types, the direction of imports and the d
 docs: $(STAMP) ## Build the docs site into build/site; a warning is an error
 	$(DOCS)
 
-.PHONY: docs-aggregates
-docs-aggregates: $(STAMP) ## Write the tables of stream aggregates in the docs from their registry
-	$(BIN)/python scripts/aggregate_table.py
-
 .PHONY: format
 format: $(STAMP) ## Format the code and apply safe fixes
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
+
+.PHONY: docs-aggregates
+docs-aggregates: $(STAMP) ## Write the tables of stream aggregates in the docs from their registry
+	$(BIN)/python scripts/aggregate_table.py
 
 .PHONY: bench
 bench: bench-core bench-batch bench-stream bench-locality ## Run every benchmark
