@@ -59,11 +59,8 @@ def _summary(aggregate: type[Aggregate]) -> str:
 
 
 def _remark(aggregate: type[Aggregate]) -> str:
-    runs_in_batch = (
-        aggregate.spark_function is not None or aggregate.batch_column is not Aggregate.batch_column
-    )
     remarks = [f"with `{name}`" for name in _options(aggregate)]
-    if not runs_in_batch:
+    if not aggregate.in_batch:
         remarks.append("in a stream only")
     return f" ({', '.join(remarks)})" if remarks else ""
 

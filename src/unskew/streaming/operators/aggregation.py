@@ -27,13 +27,14 @@ class Aggregate(ABC):
 
     Its state is one or more Arrow columns with one row per key. `merge` of the states of some records is the
     state of all of them, however they were split. `name` is what Python, job files and checkpoints call it: it never
-    changes. `spark_function` is the same in Spark SQL, if Spark has it. `kernels` say how each state column is merged,
-    where a plain sum, min or max does it.
+    changes. `spark_function` is the same in Spark SQL; `in_batch` is false if Spark has none. `kernels` say how each
+    state column is merged, where a plain sum, min or max does it.
     """
 
     column: str | None
     name: ClassVar[str]
-    spark_function: ClassVar[str | None] = None
+    spark_function: ClassVar[str] = ""
+    in_batch: ClassVar[bool] = True
     needs_column: ClassVar[bool] = True
     kernels: ClassVar[tuple[Kernel, ...]] = ()
 
@@ -73,9 +74,7 @@ class Aggregate(ABC):
         return merge_parts(self.parts(states), ids, groups)
 
     def batch_column(self) -> Column:
-        """The same aggregate as a Spark expression, for batch jobs; a ValueError if Spark has none."""
-        if self.spark_function is None:
-            raise ValueError(f"{self.name} is for streams only: leave it out of a batch job")
+        """The same aggregate as a Spark expression, for batch jobs."""
         from pyspark.sql import functions as F
 
         from unskew.spark.keys import column

@@ -35,7 +35,7 @@ class Count(Aggregate):
 
     column: str | None = None
     name: ClassVar[str] = "count"
-    spark_function: ClassVar[str | None] = "count"
+    spark_function: ClassVar[str] = "count"
     needs_column: ClassVar[bool] = False
     kernels: ClassVar[tuple[Kernel, ...]] = ("sum",)
 
@@ -72,7 +72,7 @@ class Sum(Aggregate):
     """
 
     name: ClassVar[str] = "sum"
-    spark_function: ClassVar[str | None] = "sum"
+    spark_function: ClassVar[str] = "sum"
     kernels: ClassVar[tuple[Kernel, ...]] = ("sum",)
 
     def state(self, schema: pa.Schema) -> list[pa.Field]:
@@ -116,7 +116,7 @@ class Min(_Extreme):
     """
 
     name: ClassVar[str] = "min"
-    spark_function: ClassVar[str | None] = "min"
+    spark_function: ClassVar[str] = "min"
     kernels: ClassVar[tuple[Kernel, ...]] = ("min",)
 
 
@@ -128,7 +128,7 @@ class Max(_Extreme):
     """
 
     name: ClassVar[str] = "max"
-    spark_function: ClassVar[str | None] = "max"
+    spark_function: ClassVar[str] = "max"
     kernels: ClassVar[tuple[Kernel, ...]] = ("max",)
 
 
@@ -140,7 +140,7 @@ class Mean(Aggregate):
     """
 
     name: ClassVar[str] = "mean"
-    spark_function: ClassVar[str | None] = "mean"
+    spark_function: ClassVar[str] = "mean"
     kernels: ClassVar[tuple[Kernel, ...]] = ("sum", "sum")
 
     def state(self, schema: pa.Schema) -> list[pa.Field]:
@@ -191,7 +191,7 @@ class Variance(Aggregate):
     """
 
     name: ClassVar[str] = "variance"
-    spark_function: ClassVar[str | None] = "var_samp"
+    spark_function: ClassVar[str] = "var_samp"
 
     def state(self, schema: pa.Schema) -> list[pa.Field]:
         assert self.column is not None
@@ -272,7 +272,7 @@ class First(_Edge):
     """
 
     name: ClassVar[str] = "first"
-    spark_function: ClassVar[str | None] = "min_by"
+    spark_function: ClassVar[str] = "min_by"
     takes_largest = False
 
 
@@ -285,5 +285,5 @@ class Last(_Edge):
     """
 
     name: ClassVar[str] = "last"
-    spark_function: ClassVar[str | None] = "max_by"
+    spark_function: ClassVar[str] = "max_by"
     takes_largest = True

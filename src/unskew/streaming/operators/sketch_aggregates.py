@@ -119,6 +119,7 @@ class TopK(Aggregate):
 
     k: int = 10
     name: ClassVar[str] = "top_k"
+    in_batch: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
