@@ -121,6 +121,10 @@ format: $(STAMP) ## Format the code and apply safe fixes
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
 
+.PHONY: docs-aggregates
+docs-aggregates: $(STAMP) ## Write the tables of stream aggregates in the docs from their registry
+	$(BIN)/python scripts/aggregate_table.py
+
 .PHONY: bench
 bench: bench-core bench-batch bench-stream bench-locality ## Run every benchmark
 

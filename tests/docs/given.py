@@ -15,7 +15,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import unskew
-from unskew.streaming.driver.start import Operation
 
 ROWS, FILES = 3000, 3
 EPOCH, HOUR = 1_700_000_000_000_000, 3_600_000_000  # microseconds
@@ -95,7 +94,7 @@ def _(value: DataFrame, folder: Path) -> None:
 
 
 @carry_out.register
-def _(value: Operation, folder: Path) -> None:
+def _(value: unskew.StatefulStream, folder: Path) -> None:
     def read(batch: DataFrame, number: int) -> None:
         carry_out(batch, folder)
 

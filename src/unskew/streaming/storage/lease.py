@@ -36,14 +36,9 @@ class Lease:
         with _GUARD:
             holder = self.holder()
             if holder is not None:
-                is_here = holder.get("host") == socket.gethostname()
-                process = f"process {holder.get('pid')}" + ("" if is_here else f" on {holder.get('host')}")
-                remedy = (
-                    "stop that query first"
-                    if is_here
-                    else f"stop it, or if it is dead remove {address}/lease"
+                raise ValueError(
+                    f"{address}: a query of {_process(holder)} runs on this checkpoint: {_remedy(holder, address)}"
                 )
-                raise ValueError(f"{address}: a query of {process} runs on this checkpoint: {remedy}")
             _HELD[address] = (self._token, None)
             content = {
                 "host": socket.gethostname(),
@@ -101,6 +96,17 @@ class Lease:
             return content if token == content.get("token") and not has_ended else None
         is_alive = content.get("born") is not None and _born(int(content["pid"])) == content["born"]
         return content if is_alive else None
+
+
+def _process(holder: dict[str, Any]) -> str:
+    is_here = holder.get("host") == socket.gethostname()
+    return f"process {holder.get('pid')}" + ("" if is_here else f" on {holder.get('host')}")
+
+
+def _remedy(holder: dict[str, Any], address: str) -> str:
+    if holder.get("host") == socket.gethostname():
+        return "stop that query first"
+    return f"stop it, or if it is dead remove {address}/lease"
 
 
 def _born(pid: int) -> str | None:
