@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from unskew import sketches
 from unskew.core.chains.pairs import PairHistogram
 from unskew.core.chains.plan import ChainPlan
-from unskew.core.diagnosis import Diagnosis
+from unskew.core.diagnosis import Diagnosis, HeavyKey, NextKey, Verdict
 from unskew.core.histogram import Histogram
 from unskew.core.history import History
 from unskew.core.load import load as _load
@@ -62,6 +62,7 @@ __all__ = [
     "Decision",
     "Diagnosis",
     "Grouped",
+    "HeavyKey",
     "Histogram",
     "History",
     "Key",
@@ -69,6 +70,7 @@ __all__ = [
     "LiveQuery",
     "LoadRange",
     "Migration",
+    "NextKey",
     "Observed",
     "PairHistogram",
     "Placement",
@@ -82,6 +84,7 @@ __all__ = [
     "StatefulStream",
     "Stream",
     "Utilisation",
+    "Verdict",
     "diagnose",
     "groupBy",
     "join",

@@ -132,7 +132,7 @@ def run(spark: SparkSession, told: dict[str, Any]) -> dict[str, Any]:
     if told.get("hold"):
         answer({"holding": True})
     query.awaitTermination()
-    last = len(operators.operations) - 1
+    last = len(operators.specs) - 1
     pq.write_table(unskew.state(checkpoint, spark, last).toArrow(), root / "state.parquet")
     return {"seconds": round(time.perf_counter() - started, 2)}
 

@@ -14,7 +14,7 @@ from unskew.core.migration.policy import Policy
 from unskew.spark.keys import Key, KeyColumns, field, key_columns
 from unskew.spark.versions.private import from_arrow_schema, to_arrow_schema
 from unskew.streaming.driver.callback import Sink
-from unskew.streaming.driver.operation import Operation
+from unskew.streaming.driver.operator_spec import OperatorSpec
 from unskew.streaming.driver.placement import Placement
 from unskew.streaming.driver.query import LiveQuery
 from unskew.streaming.driver.resolve import SavedPlan
@@ -64,7 +64,7 @@ class Stream:
     keys: KeyColumns
     time: str | None
     watermark: str | None
-    upstream: tuple[Operation, ...] = ()
+    upstream: tuple[OperatorSpec, ...] = ()
 
     def __repr__(self) -> str:
         return f"Stream(grouped by {', '.join(self.keys.names)}, {len(self.events.columns)} columns)"
@@ -190,8 +190,8 @@ class Stream:
     def _operation(self, operator: Operator, columns: list[str]) -> StatefulStream:
         records = self._records()
         read = pa.schema([records.field(name) for name in columns])
-        operation = Operation(self.events, self.keys, self.time, self.watermark, operator, read)
-        return StatefulStream((*self.upstream, operation))
+        spec = OperatorSpec(self.events, self.keys, self.time, self.watermark, operator, read)
+        return StatefulStream((*self.upstream, spec))
 
     def _records(self) -> pa.Schema:
         names = self.events.columns
@@ -213,15 +213,15 @@ class Stream:
 class StatefulStream:
     """One or more chained operators that are ready to start, upstream first."""
 
-    operations: tuple[Operation, ...]
+    specs: tuple[OperatorSpec, ...]
 
     @property
     def schema(self) -> T.StructType:
         """The columns that the sink will get."""
-        return from_arrow_schema(self.operations[-1].operator.output)
+        return from_arrow_schema(self.specs[-1].operator.output)
 
     def __repr__(self) -> str:
-        keys = " then by ".join(", ".join(operation.keys.names) for operation in self.operations)
+        keys = " then by ".join(", ".join(spec.keys.names) for spec in self.specs)
         return f"StatefulStream(grouped by {keys}, emits {self.schema.simpleString()})"
 
     def thenBy(self, key: Key, *more: str) -> Stream:
@@ -230,8 +230,8 @@ class StatefulStream:
         Each operator has its own table and state. By default they are planned together: where this operator emits its
         own key, keys that occur together are put on one executor, so that most records need not cross the network.
         """
-        nothing = self.operations[0].input.sparkSession.createDataFrame([], self.schema)
-        return Stream(nothing, key_columns(nothing, key, *more), None, None, self.operations)
+        nothing = self.specs[0].input.sparkSession.createDataFrame([], self.schema)
+        return Stream(nothing, key_columns(nothing, key, *more), None, None, self.specs)
 
     def start(
         self,
@@ -260,7 +260,7 @@ class StatefulStream:
         A checkpoint knows its operators: starting others on it is refused before anything is written.
         """
         return start(
-            self.operations,
+            self.specs,
             sink,
             checkpoint=checkpoint,
             slots=slots,

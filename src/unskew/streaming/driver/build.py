@@ -14,7 +14,7 @@ from unskew.spark.versions.private import from_arrow_schema
 from unskew.streaming.driver.callback import Callback
 from unskew.streaming.driver.checkpoint import Checkpoint
 from unskew.streaming.driver.controller import Controller
-from unskew.streaming.driver.operation import Operation
+from unskew.streaming.driver.operator_spec import OperatorSpec
 from unskew.streaming.driver.resolve import Resolved
 from unskew.streaming.storage.ledger import Ledger
 from unskew.streaming.storage.slot_state import WINDOW
@@ -37,57 +37,57 @@ class Query:
 
 def build(resolved: Resolved, checkpoint: Checkpoint) -> Query:
     """The operators one after the other, each with its ledger."""
-    operations, is_chain = resolved.operations, len(resolved.operations) > 1
+    specs, is_chain = resolved.specs, len(resolved.specs) > 1
     output_mode = "append" if is_chain else "update"
     steering = replace(resolved.steering, max_slots=checkpoint.max_slots)
-    rows, controllers = operations[0].input, []
-    for number, operation in enumerate(operations):
+    rows, controllers = specs[0].input, []
+    for number, spec in enumerate(specs):
         ledger = checkpoint.ledgers[number]
-        upstream = operations[number - 1] if number and resolved.joint is not None else None
+        upstream = specs[number - 1] if number and resolved.joint is not None else None
         rows = _emitted_rows(
-            operation, rows, ledger, resolved.buckets, checkpoint.max_slots, output_mode, upstream
+            spec, rows, ledger, resolved.buckets, checkpoint.max_slots, output_mode, upstream
         )
-        keys = operation.keys
+        keys = spec.keys
         controllers.append(Controller(ledger, keys.names, keys.type, resolved.buckets, steering))
     callback = Callback(controllers, resolved.sink, resolved.persist, resolved.joint)
     return Query(rows, callback, output_mode, controllers)
 
 
 def _emitted_rows(
-    operation: Operation,
+    spec: OperatorSpec,
     events: DataFrame,
     ledger: Ledger,
     buckets: int,
     max_slots: int,
     output_mode: str,
-    upstream: Operation | None,
+    upstream: OperatorSpec | None,
 ) -> DataFrame:
     """Records → payloads → slots → the rows that the operator emits.
 
     With `upstream` the pairs of a record's key there and here are counted on the way.
     """
-    operator, schema = operation.operator, from_arrow_schema(operation.operator.output)
-    if operation.watermark is not None:
-        assert operation.time is not None
-        events = events.withWatermark(operation.time, operation.watermark)
+    operator, schema = spec.operator, from_arrow_schema(spec.operator.output)
+    if spec.watermark is not None:
+        assert spec.time is not None
+        events = events.withWatermark(spec.time, spec.watermark)
     columns: list[Column] = [
-        operation.keys.hash(),
-        *operation.keys.columns(),
-        *(column(name) for name in operation.records.names),
+        spec.keys.hash(),
+        *spec.keys.columns(),
+        *(column(name) for name in spec.records.names),
     ]
-    key_hash_before = None if upstream is None else operation.key_hash_before(upstream)
+    key_hash_before = None if upstream is None else spec.key_hash_before(upstream)
     if key_hash_before is not None:
         columns.append(key_hash_before)
-    packer = Packer(ledger, operator, _packed_records(operation), max_slots, key_hash_before is not None)
+    packer = Packer(ledger, operator, _packed_records(spec), max_slots, key_hash_before is not None)
     # plain names: mapInArrow reads a dot in a column's name as a field of a struct; the packer knows the order
     numbered = [expression.alias(f"c{i}") for i, expression in enumerate(columns)]
     packed = events.select(*numbered).mapInArrow(packer, SPARK_PACKED)
     travelling = from_arrow_schema(flat(operator.output))
     emitted = packed.groupBy(F.col("label")).transformWithStateInPandas(
-        SlotProcessor(ledger, operator, buckets, max_slots, operation.time_mode),
+        SlotProcessor(ledger, operator, buckets, max_slots, spec.time_mode),
         outputStructType=travelling,
         outputMode=output_mode.capitalize(),
-        timeMode=operation.time_mode,
+        timeMode=spec.time_mode,
     )
     if len(travelling) == len(schema):
         return emitted
@@ -95,7 +95,7 @@ def _emitted_rows(
     return emitted.select(*(window.alias(name) if name == WINDOW else column(name) for name in schema.names))
 
 
-def _packed_records(operation: Operation) -> pa.Schema:
+def _packed_records(spec: OperatorSpec) -> pa.Schema:
     """The columns of records as the packer gets them: the hash, the key, then what the operator reads."""
-    keys = (pa.field(f"key.{i}", f.type) for i, f in enumerate(operation.operator.layout.key))
-    return pa.schema([pa.field("hash", pa.int64()), *keys, *operation.records])
+    keys = (pa.field(f"key.{i}", f.type) for i, f in enumerate(spec.operator.layout.key))
+    return pa.schema([pa.field("hash", pa.int64()), *keys, *spec.records])

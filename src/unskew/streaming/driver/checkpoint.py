@@ -9,7 +9,7 @@ from typing import Any
 
 from unskew.core.migration.protocol import first_turn
 from unskew.core.routing import RoutingTable
-from unskew.streaming.driver.operation import Operation
+from unskew.streaming.driver.operator_spec import OperatorSpec
 from unskew.streaming.driver.resolve import Resolved
 from unskew.streaming.failpoints import failpoint
 from unskew.streaming.storage.folder import absolute
@@ -30,18 +30,17 @@ class Checkpoint:
 def open_checkpoint(address: str, resolved: Resolved) -> Checkpoint:
     """Recognise the checkpoint, or begin it; another query's is refused before anything is written."""
     address = absolute(address)
-    operations, count = resolved.operations, len(resolved.operations)
+    specs, count = resolved.specs, len(resolved.specs)
     descriptions = [
-        _recognise(address, operation, resolved.buckets, number, count)
-        for number, operation in enumerate(operations)
+        _recognise(address, spec, resolved.buckets, number, count) for number, spec in enumerate(specs)
     ]
     lease = Lease(address).take()
     try:
         max_slots, ledgers = resolved.max_slots, []
-        for number, operation in enumerate(operations):
+        for number, spec in enumerate(specs):
             description = descriptions[number]
             if description is None:
-                description = _begin(address, operation, max_slots, resolved.buckets, number, count)
+                description = _begin(address, spec, max_slots, resolved.buckets, number, count)
             max_slots = description["max_slots"]
             ledger = Ledger(address, description["checkpoint_id"], number, count - 1 - number)
             # new, or its first driver died right after it began
@@ -55,7 +54,7 @@ def open_checkpoint(address: str, resolved: Resolved) -> Checkpoint:
 
 
 def _recognise(
-    checkpoint: str, operation: Operation, buckets: int, number: int, operators: int
+    checkpoint: str, spec: OperatorSpec, buckets: int, number: int, operators: int
 ) -> dict[str, Any] | None:
     """What the checkpoint says of its operator; None if it is new. Another operator's checkpoint is refused."""
     ledger = Ledger(checkpoint, number=number)
@@ -66,7 +65,7 @@ def _recognise(
         if ledger.spark.names("offsets"):
             raise ValueError(f"{checkpoint} belongs to another query: choose a new checkpoint")
         return None
-    now, before = _fixed(operation.describe(buckets, operators)), _fixed(description)
+    now, before = _fixed(spec.describe(buckets, operators)), _fixed(description)
     for name, value in now.items():
         if before[name] != value:
             raise ValueError(
@@ -90,11 +89,11 @@ def _fixed(description: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _begin(
-    checkpoint: str, operation: Operation, max_slots: int, buckets: int, number: int, operators: int
+    checkpoint: str, spec: OperatorSpec, max_slots: int, buckets: int, number: int, operators: int
 ) -> dict[str, Any]:
     """Write down what the operator is."""
     description = {
-        **operation.describe(buckets, operators),
+        **spec.describe(buckets, operators),
         "max_slots": max_slots,
         "checkpoint_id": uuid.uuid4().hex,
     }
@@ -107,5 +106,5 @@ def _first_table(resolved: Resolved, number: int, max_slots: int) -> RoutingTabl
     if resolved.tables:
         return resolved.tables[number].with_version(1)
     slots = min(resolved.slots, max_slots)
-    key_type = resolved.operations[number].keys.type
+    key_type = resolved.specs[number].keys.type
     return RoutingTable.hashed(slots, resolved.buckets, key_type).with_version(1)

@@ -19,7 +19,8 @@ class Placement:
     `worth`, `target` and `seed`. `budget` spreads a migration over batches (`Budget.fluid()`, `Budget.batched(0.1)`;
     default: all at once). `scaling` changes the number of slots by a rule (`LoadRange`, `Utilisation`), and `max_slots`
     is the most there can ever be on this checkpoint (default: the slots it starts with; each costs a little in every
-    batch, even while it is not used). `buckets` is how many hash buckets the keys that are not heavy are placed by.
+    batch, even while it is not used). `buckets` is how many hash buckets place the keys that are not heavy (default:
+    4096, as in batch jobs).
 
     >>> Placement(max_slots=8, planner="kip").planner
     'kip'

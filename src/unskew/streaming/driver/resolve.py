@@ -12,6 +12,7 @@ from typing import Any
 from unskew.core.chains.locality import check_options
 from unskew.core.chains.metis import pymetis_module
 from unskew.core.chains.plan import ChainPlan
+from unskew.core.histogram import DEFAULT_BUCKETS
 from unskew.core.migration.policy import Policy
 from unskew.core.plan import Plan
 from unskew.core.planners import PLANNERS, planner_named
@@ -21,12 +22,9 @@ from unskew.spark.versions.private import is_remote
 from unskew.streaming.driver.callback import Sink
 from unskew.streaming.driver.controller import Steering
 from unskew.streaming.driver.joint_planning import JointPlanner
-from unskew.streaming.driver.operation import Operation
+from unskew.streaming.driver.operator_spec import OperatorSpec
 from unskew.streaming.driver.placement import Placement
 from unskew.streaming.driver.sinks import built_in_sink
-
-DEFAULT_BUCKETS = 1024
-"""Fine enough for tens of slots, and cheap to report in every batch."""
 
 SavedPlan = Plan | ChainPlan | str | Path
 
@@ -38,7 +36,7 @@ class Resolved:
     `tables` are those of the plan to begin with, empty without one.
     """
 
-    operations: Sequence[Operation]
+    specs: Sequence[OperatorSpec]
     slots: int
     max_slots: int
     buckets: int
@@ -52,7 +50,7 @@ class Resolved:
 
 
 def resolve(
-    operations: Sequence[Operation],
+    specs: Sequence[OperatorSpec],
     sink: Sink | str,
     *,
     slots: int | None,
@@ -68,16 +66,16 @@ def resolve(
         raise ValueError(f"placement is an unskew.Placement, not {placement!r}")
     if policy is not None and not isinstance(policy, Policy):
         raise ValueError(f"policy is an unskew.Policy, or None for a fixed table, not {policy!r}")
-    tables = _tables(operations, plan)
-    slots, buckets = _sizes(operations, slots, placement.buckets, tables)
+    tables = _tables(specs, plan)
+    slots, buckets = _sizes(specs, slots, placement.buckets, tables)
     max_slots = placement.max_slots if placement.max_slots is not None else slots
     check_slots(slots, buckets)
     check_slots(max_slots, buckets)
     if max_slots < slots:
         raise ValueError(f"max_slots is the most slots there can be: at least {slots}, not {max_slots}")
-    planner = placement.planner or ("locality" if len(operations) > 1 else "keel")
-    joint = _joint_planner(planner, policy, placement.options, operations)
-    is_joint = planner == "locality" and len(operations) > 1
+    planner = placement.planner or ("locality" if len(specs) > 1 else "keel")
+    joint = _joint_planner(planner, policy, placement.options, specs)
+    is_joint = planner == "locality" and len(specs) > 1
     steering = Steering(
         planner=planner,
         options={} if is_joint else dict(placement.options),
@@ -85,19 +83,19 @@ def resolve(
         budget=placement.budget,
         scaling=placement.scaling,
         max_slots=max_slots,
-        operators=len(operations),
+        operators=len(specs),
         remote=is_remote(),
     )
     write = built_in_sink(sink) if isinstance(sink, str) else sink
     if not callable(write):
         raise ValueError(f"sink is a function of (DataFrame, batch id) or a name, not {sink!r}")
-    if {"EventTime", "ProcessingTime"} <= {operation.time_mode for operation in operations}:
+    if {"EventTime", "ProcessingTime"} <= {spec.time_mode for spec in specs}:
         raise ValueError(
             "one operator goes by event time and another expires by the clock: Spark runs empty batches for one of "
             "them only; give both the same, or run two queries"
         )
     return Resolved(
-        operations,
+        specs,
         slots,
         max_slots,
         buckets,
@@ -112,7 +110,7 @@ def resolve(
 
 
 def _sizes(
-    operations: Sequence[Operation], slots: int | None, buckets: int | None, tables: Sequence[RoutingTable]
+    specs: Sequence[OperatorSpec], slots: int | None, buckets: int | None, tables: Sequence[RoutingTable]
 ) -> tuple[int, int]:
     """How many slots and buckets the query begins with."""
     if tables:
@@ -120,27 +118,27 @@ def _sizes(
         if slots not in (None, planned[0]) or buckets not in (None, planned[1]):
             raise ValueError("the plan has its own numbers of slots and buckets: leave slots and buckets out")
         return planned
-    slots = slots if slots is not None else cores_of(operations[0].input) or 4
+    slots = slots if slots is not None else cores_of(specs[0].input) or 4
     return slots, buckets if buckets is not None else DEFAULT_BUCKETS
 
 
-def _tables(operations: Sequence[Operation], plan: SavedPlan | None) -> list[RoutingTable]:
+def _tables(specs: Sequence[OperatorSpec], plan: SavedPlan | None) -> list[RoutingTable]:
     """The tables to begin with, checked against the operators; empty without a plan."""
     if plan is None:
         return []
     if isinstance(plan, str | Path):
-        plan = ChainPlan.load(plan) if len(operations) > 1 else Plan.load(plan)
+        plan = ChainPlan.load(plan) if len(specs) > 1 else Plan.load(plan)
     if not isinstance(plan, Plan | ChainPlan):
         raise ValueError(
             f"plan is what unskew.plan or unskew.plan_chain returns, or its path, not a {type(plan).__name__}"
         )
     tables = list(plan.tables) if isinstance(plan, ChainPlan) else [plan.table]
-    if len(tables) != len(operations):
-        raise ValueError(f"the plan has tables for {len(tables)} operators, but there are {len(operations)}")
-    for operation, table in zip(operations, tables, strict=True):
-        if not table.key_type.equals(operation.keys.type):
+    if len(tables) != len(specs):
+        raise ValueError(f"the plan has tables for {len(tables)} operators, but there are {len(specs)}")
+    for spec, table in zip(specs, tables, strict=True):
+        if not table.key_type.equals(spec.keys.type):
             raise ValueError(
-                f"the plan is for {table.key_type} keys, but the key here is {operation.keys.type}: "
+                f"the plan is for {table.key_type} keys, but the key here is {spec.keys.type}: "
                 "measure and plan again"
             )
         if table.is_split:
@@ -155,7 +153,7 @@ def _tables(operations: Sequence[Operation], plan: SavedPlan | None) -> list[Rou
 
 
 def _joint_planner(
-    planner: str, policy: Policy | None, options: Mapping[str, Any], operations: Sequence[Operation]
+    planner: str, policy: Policy | None, options: Mapping[str, Any], specs: Sequence[OperatorSpec]
 ) -> JointPlanner | None:
     """What plans chained operators together, or None where each is planned alone; the planner's options checked."""
     declaration = planner_named(planner)
@@ -164,7 +162,7 @@ def _joint_planner(
         raise ValueError(
             f"planner {planner!r} splits keys over slots, but a key's state is in one place: use one of {whole}"
         )
-    is_joint = planner == "locality" and len(operations) > 1
+    is_joint = planner == "locality" and len(specs) > 1
     if is_joint and policy not in (None, Policy()):
         raise ValueError(
             "chained operators are planned together, which is steered by Placement(options={'worth': …, 'every': …}): "
@@ -182,8 +180,8 @@ def _joint_planner(
     chain_options = dict(options)
     joint = JointPlanner(chain_options.pop("every", JointPlanner.every), chain_options)
     check_options(**chain_options)
-    for upstream, operation in pairwise(operations):
-        if operation.key_hash_before(upstream) is None:
+    for upstream, spec in pairwise(specs):
+        if spec.key_hash_before(upstream) is None:
             return None  # a record does not say which key it had before, so each operator is balanced alone
     pymetis_module()
     return joint

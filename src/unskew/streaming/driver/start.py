@@ -10,7 +10,7 @@ from unskew.core.migration.policy import Policy
 from unskew.streaming.driver.build import Query, build
 from unskew.streaming.driver.callback import Sink
 from unskew.streaming.driver.checkpoint import Checkpoint, open_checkpoint
-from unskew.streaming.driver.operation import Operation
+from unskew.streaming.driver.operator_spec import OperatorSpec
 from unskew.streaming.driver.placement import Placement
 from unskew.streaming.driver.query import LiveQuery
 from unskew.streaming.driver.resolve import Resolved, SavedPlan, resolve
@@ -22,7 +22,7 @@ _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProv
 
 
 def start(
-    operations: Sequence[Operation],
+    specs: Sequence[OperatorSpec],
     sink: Sink | str,
     *,
     checkpoint: str,
@@ -37,7 +37,7 @@ def start(
     """Start the operators as one query; see `StatefulStream.start` for the arguments."""
     # 1. Resolve the options: a mistake is refused before anything is written.
     resolved = resolve(
-        operations,
+        specs,
         sink,
         slots=slots,
         plan=plan,
@@ -69,9 +69,9 @@ def _launch(query: Query, resolved: Resolved, checkpoint: Checkpoint) -> LiveQue
         writer = writer.queryName(resolved.name)
     if resolved.trigger:
         writer = writer.trigger(**resolved.trigger)
-    operations = resolved.operations
-    time_modes = {operation.time_mode for operation in operations}
-    with _configured(operations[0].input.sparkSession, checkpoint.max_slots, time_modes):
+    specs = resolved.specs
+    time_modes = {spec.time_mode for spec in specs}
+    with _configured(specs[0].input.sparkSession, checkpoint.max_slots, time_modes):
         running = writer.start()
     checkpoint.lease.run(running)
     return LiveQuery(running, checkpoint.ledgers, checkpoint.lease, checkpoint.max_slots)

@@ -18,7 +18,7 @@ TimeMode: TypeAlias = Literal["EventTime", "ProcessingTime", "None"]
 
 
 @dataclass(frozen=True)
-class Operation:
+class OperatorSpec:
     """A stateful operator over the records of `input`; `records` are the columns that it reads.
 
     The input of a chained operator is an empty DataFrame with the columns of what the operator before it emits.
@@ -38,7 +38,7 @@ class Operation:
             return "EventTime"
         return "None" if self.operator.expiry is None else "ProcessingTime"
 
-    def key_hash_before(self, upstream: Operation) -> Column | None:
+    def key_hash_before(self, upstream: OperatorSpec) -> Column | None:
         """The hash of the key that a record had at the operator before, if that one emits its key unchanged."""
         try:
             keys = key_columns(self.input, upstream.keys.names)
