@@ -60,9 +60,9 @@ RECORDS = st.lists(st.fixed_dictionaries({name: st.none() | v for name, v in _VA
 
 
 def order(value: Any) -> Any:
-    """Spark's order of values: NaN above all numbers; strings by their bytes."""
+    """Spark's order of values: NaN above all numbers with either sign; strings by their bytes."""
     if isinstance(value, float):
-        return (math.isnan(value), 0.0 if math.isnan(value) else value, math.copysign(1, value))
+        return (True, 0.0, 1.0) if math.isnan(value) else (False, value, math.copysign(1, value))
     return value.encode() if isinstance(value, str) else value
 
 
@@ -327,6 +327,10 @@ def test_last_takes_a_null_value_and_ignores_a_null_time() -> None:
     aggregation = Aggregation({"first": first("x"), "last": last("x")}, rows.schema)
     result = aggregation.final(aggregation.partial(rows, np.zeros(3, np.int64), 1))
     assert result.to_pylist() == [{"first": "a", "last": None}]
+
+
+def test_nan_is_one_value_with_either_sign() -> None:
+    assert over(approx_distinct("x"), pa.array([math.nan, -math.nan, 1.0])) == [2]
 
 
 @pytest.mark.parametrize("k", [2, 16, 256])
