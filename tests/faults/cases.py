@@ -1,4 +1,4 @@
-"""The cases of the campaign by group; each group is given a folder and yields what came of its cases."""
+"""The cases of the campaign by group; each group is a function of a folder that yields the outcomes of its cases."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ Group = Callable[[Path], Iterator[Outcome]]
 
 
 def killed_once(root: Path) -> Iterator[Outcome]:
-    """The driver and all that is its, at every failpoint."""
+    """The driver and all its child processes, at every failpoint."""
     yield from _killed(root, "totals", NAMES, times=1)
 
 
 def killed_twice(root: Path) -> Iterator[Outcome]:
-    """At every failpoint, and there again in the replay of the same batch; a checkpoint is begun only once."""
+    """At every failpoint, and again in the replay of the same batch; a checkpoint is created only once."""
     yield from _killed(root, "windows", [name for name in NAMES if name != "begun"], times=2)
 
 
@@ -41,25 +41,25 @@ def _killed(root: Path, kind: str, names: Iterable[str], times: int) -> Iterator
     place, home = Place.at(root / kind, kind), root / "home"
     for name in names:
         started = time.perf_counter()
-        reached = _hit(place, home, name, times)
-        told = f"driver killed {'twice ' if times > 1 else ''}at {name}, {kind}"
-        if reached:
-            yield Outcome.of(told, place.wrong(complete=False), time.perf_counter() - started, reached)
+        where = _hit(place, home, name, times)
+        title = f"driver killed {'twice ' if times > 1 else ''}at {name}, {kind}"
+        if where:
+            yield Outcome.of(title, place.wrong(complete=False), time.perf_counter() - started, where)
         else:
-            yield Outcome(told, "error", time.perf_counter() - started, "was not reached")
+            yield Outcome(title, "error", time.perf_counter() - started, "was not reached")
     yield from _finished(place, home, f"{kind} to its end after these kills")
 
 
 def _hit(place: Place, home: Path, name: str, times: int) -> str:
-    """Kill at a failpoint of the batch after the next, `times` in all; says where, or nothing if not reached."""
-    done = place.committed()
-    batch = 0 if name == "begun" else (done[-1] if done else -1) + 2
+    """Kill at a failpoint of the batch after the next, `times` in all; returns where, or "" if it was not reached."""
+    committed = place.committed()
+    batch = 0 if name == "begun" else (committed[-1] if committed else -1) + 2
     place.grow(5)
     for _ in range(times):
         shutil.rmtree(home / "failed", ignore_errors=True)
         with Job(home, f"{name}@{batch}=kill") as job:
-            said = job.run(place.told())
-            if said is not None:
+            answer = job.run(place.request())
+            if answer is not None:
                 return ""
     return f"batch {batch}"
 
@@ -67,10 +67,10 @@ def _hit(place: Place, home: Path, name: str, times: int) -> str:
 def _finished(place: Place, home: Path, name: str) -> Iterator[Outcome]:
     started = time.perf_counter()
     with Job(home) as job:
-        said = job.run(place.told())
+        answer = job.run(place.request())
     spent = time.perf_counter() - started
-    if said is None or not said["ok"]:
-        yield Outcome(name, "error", spent, "died" if said is None else said["error"], fault=False)
+    if answer is None or not answer["ok"]:
+        yield Outcome(name, "error", spent, "died" if answer is None else answer["error"], fault=False)
         return
     batches, moved = place.committed(), place.moved()
     note = f"{len(moved)} of {len(batches)} batches moved state"
@@ -80,7 +80,7 @@ def _finished(place: Place, home: Path, name: str) -> Iterator[Outcome]:
 
 
 def killed_at_random(root: Path) -> Iterator[Outcome]:
-    """The driver and all that is its, at any moment of a run; in turn for each kind of operator."""
+    """The driver and all its child processes, at any moment of a run, for each kind of operator in turn."""
     dice = random.Random(4)
     kinds = ("totals", "update", "windows")
     for i, kind in enumerate(kinds):
@@ -89,8 +89,8 @@ def killed_at_random(root: Path) -> Iterator[Outcome]:
             started = time.perf_counter()
             note = _at_random(place, home, dice, number)
             wrong = place.wrong(complete=False)
-            told = f"driver killed at random moment {number + 1}, {kind}"
-            yield Outcome.of(told, wrong, time.perf_counter() - started, note)
+            title = f"driver killed at random moment {number + 1}, {kind}"
+            yield Outcome.of(title, wrong, time.perf_counter() - started, note)
         yield from _finished(place, home, f"{kind} to its end after these kills")
 
 
@@ -99,71 +99,71 @@ def _at_random(place: Place, home: Path, dice: random.Random, number: int) -> st
         place.grow(8)
         with Job(home) as job:
             before = place.committed()
-            job.tell(place.told())
+            job.send(place.request())
             if number % 5:  # mostly once batches run, sometimes before
                 wait(lambda before=before: place.committed() != before)  # type: ignore[misc]
             moment = dice.uniform(0, 3)
             with contextlib.suppress(TimeoutError):
                 if job.answer(moment) is not None:
-                    continue  # it was through before
+                    continue  # it had finished before
             job.kill()
             return f"after batch {place.committed()[-1] if place.committed() else None}, {moment:.2f} s on"
 
 
 def chain(root: Path) -> Iterator[Outcome]:
-    """Two operators in a row: the driver at every failpoint, workers, and an executor of two with tables in motion."""
+    """Two chained operators: the driver killed at every failpoint, workers, and one of two executors."""
     yield from _killed(root / "driver", "chain", NAMES, times=1)
     points = {f"{name}@{i + 1}=die": name for i, name in enumerate(("packed", *SLOT))}
     settings = ["spark.task.maxFailures=4"]
-    told = "Python worker killed, chain"
-    yield from _survived(root / "workers", "chain", points, told, master="local[2,4]", settings=settings)
+    title = "Python worker killed, chain"
+    yield from _survived(root / "workers", "chain", points, title, master="local[2,4]", settings=settings)
     points = {f"{n}@{b}=executor": n for n, b in (("exported", 2), ("imported", 4), ("stored", 6))}
     yield from _survived(root / "executors", "chain", points, "executor killed, chain", **cluster(root))
 
 
 def python_driver_killed(root: Path) -> Iterator[Outcome]:
-    """Only the Python process: its JVM lives on for a moment, while the query already starts again."""
+    """Only the Python process: its JVM lives on for a moment, while the query is already restarted."""
     place, home = Place.at(root / "update", "update"), root / "home"
     place.grow(8)
     with Job(home) as job:
-        job.tell(place.told())
+        job.send(place.request())
         wait(lambda: len(place.committed()) > 1)
         job.kill(group=False)
-        yield Outcome.of("Python driver killed, its JVM not", place.wrong(complete=False), 0.0)
-        yield from _finished(place, home, "the query that starts at once after it")
+        yield Outcome.of("Python driver killed, but not its JVM", place.wrong(complete=False), 0.0)
+        yield from _finished(place, home, "the query that is restarted at once after it")
 
 
 def workers(root: Path) -> Iterator[Outcome]:
-    """Python workers die, or tasks fail, at every failpoint of a slot and of packing; Spark tries them again."""
-    for what, told in (("die", "Python worker killed"), ("raise", "task failed")):
+    """Python workers die, or tasks fail, at every failpoint of a slot and of packing; Spark retries them."""
+    for what, title in (("die", "Python worker killed"), ("raise", "task failed")):
         kind = "totals" if what == "die" else "windows"
         points = {f"{name}@{i + 1}={what}": name for i, name in enumerate(("packed", *SLOT))}
         settings = ("spark.task.maxFailures=4",)
-        yield from _survived(root / what, kind, points, told, master="local[2,4]", settings=settings)
+        yield from _survived(root / what, kind, points, title, master="local[2,4]", settings=settings)
 
 
 def executors(root: Path) -> Iterator[Outcome]:
-    """An executor of two is killed while slots export, import, and after they stored."""
+    """One of two executors is killed while slots export, while they import, and after they stored their state."""
     points = {f"{n}@{b}=executor": n for n, b in (("exported", 2), ("imported", 4), ("stored", 6))}
     yield from _survived(root / "kill", "totals", points, "executor killed", **cluster(root))
 
 
 def speculation(root: Path) -> Iterator[Outcome]:
-    """Slots dawdle, so that Spark would start them a second time."""
+    """Slots dawdle, so that Spark starts them a second time."""
     eager = [
         "spark.speculation=true",
         "spark.speculation.interval=100ms",
         "spark.speculation.multiplier=1.1",
         "spark.speculation.quantile=0.3",
         "spark.speculation.minTaskRuntime=200ms",
-        "spark.locality.wait=0s",  # else a copy waits for the host that has the state, where it may not run
+        "spark.locality.wait=0s",  # otherwise a copy waits for the host that has the state, where it may not run
     ]
     points = {f"{name}@{i + 2}=dawdle": name for i, name in enumerate(("handled", "exported", "stored"))}
     with two_hosts(root) as options:
         options["settings"] += eager
         yield from _survived(root / "slow", "totals", points, "speculation on, a slot dawdles", **options)
     place = Place.at(root / "slow" / "totals", "totals")
-    # the attempts that did not count have left their handoffs behind
+    # the attempts that did not count left their handoffs behind
     handoffs = place.checkpoint / "unskew" / "handoffs"
     sent = [(f.parent.name, *f.name.split("-")[:2]) for f in handoffs.glob("*/*")]
     if len(set(sent)) == len(sent):
@@ -189,7 +189,7 @@ def cluster(root: Path) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def two_hosts(root: Path) -> Iterator[dict[str, Any]]:
-    """How to start a job on a cluster of two hosts: Spark starts no second copy of a task on the host of the first."""
+    """How to start a job on a cluster of two hosts: Spark never starts a second copy of a task on the same host."""
     options = cluster(root)
     home = options["env"]["SPARK_HOME"]
     port = 20_000 + random.SystemRandom().randrange(10_000)
@@ -216,40 +216,40 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def _survived(root: Path, kind: str, points: dict[str, str], told: str, **options: Any) -> Iterator[Outcome]:
-    """A run that goes through all these failpoints without being started again."""
+def _survived(root: Path, kind: str, points: dict[str, str], title: str, **options: Any) -> Iterator[Outcome]:
+    """A run that survives all these failpoints without a restart."""
     place, home = Place.at(root / kind, kind), root / "home"
     place.grow(len(points) + 4)
     started = time.perf_counter()
-    if "settings" in options:  # executors that others start do not inherit our environment
+    if "settings" in options:  # executors that a cluster starts do not inherit our environment
         options["settings"] = [*options["settings"], f"spark.executorEnv.UNSKEW_FAILPOINT={','.join(points)}"]
     with Job(home, *points, **options) as job:
-        said = job.run(place.told())
+        answer = job.run(place.request())
         spent = (time.perf_counter() - started) / len(points)
         happened = job.happened()
-    if said is None or not said["ok"]:
-        yield Outcome(told, "error", spent, "died" if said is None else said["error"])
+    if answer is None or not answer["ok"]:
+        yield Outcome(title, "error", spent, "died" if answer is None else answer["error"])
         return
     wrong = place.wrong()
     for point, name in points.items():
         if point in happened:
-            yield Outcome.of(f"{told}, {name}", wrong, spent)
+            yield Outcome.of(f"{title}, {name}", wrong, spent)
         else:
-            yield Outcome(f"{told}, {name}", "error", spent, "was not reached")
+            yield Outcome(f"{title}, {name}", "error", spent, "was not reached")
 
 
 def two_queries(root: Path) -> Iterator[Outcome]:
-    """A second process on the checkpoint of a running query is refused, and takes over once the first is killed."""
+    """A second process on the checkpoint of a running query is refused, and takes over after the first is killed."""
     place = Place.at(root / "totals", "totals")
     place.grow(4)
     started = time.perf_counter()
     with Job(root / "first") as first:
-        first.tell(place.told(hold=True))
+        first.send(place.request(hold=True))
         first.answer()
         with Job(root / "second") as second:
-            refused = second.run(place.told())
+            refused = second.run(place.request())
             first.kill()
-            after = second.run(place.told())
+            after = second.run(place.request())
     name, spent = "two queries on one checkpoint", time.perf_counter() - started
     if refused is None or "runs on this checkpoint" not in refused.get("error", ""):
         yield Outcome(name, "WRONG", spent, f"the second was not refused: {refused}")
@@ -266,13 +266,13 @@ def short(root: Path) -> Iterator[Outcome]:
     for name, batch in (("exported", 2), ("published", 4)):
         started = time.perf_counter()
         with Job(home, f"{name}@{batch}=kill") as job:
-            said = job.run(place.told())
+            answer = job.run(place.request())
         spent = time.perf_counter() - started
-        told = f"driver killed at {name}"
-        if said is not None:
-            yield Outcome(told, "error", spent, f"was not reached: {said}")
+        title = f"driver killed at {name}"
+        if answer is not None:
+            yield Outcome(title, "error", spent, f"was not reached: {answer}")
         else:
-            yield Outcome.of(told, place.wrong(complete=False), spent)
+            yield Outcome.of(title, place.wrong(complete=False), spent)
     with Job(home) as job:
         name = files.ledger_files(place, 5)["handoff"]
         yield files.case(job, place, name, "flipped", "handoff flipped before a batch that is replayed")
@@ -285,7 +285,7 @@ GROUPS: dict[str, Group] = {
     "inputs": inputs.odd,
     "workers": workers,
     "executors": executors,
-    "hosts": hosts.hurt,
+    "hosts": hosts.on_hosts,
     "full": disks.full,
     "full-disk": disks.really_full,
     "read-only": disks.read_only,

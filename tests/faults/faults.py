@@ -1,8 +1,8 @@
-"""The campaign: live queries are killed, starved and fed damaged files, and must still come to the right answer.
+"""The campaign: live queries are killed, starved and fed damaged files, and must still compute the right answer.
 
 `python -m tests.faults.faults [--short] [GROUP …]`. The oracle is a single-threaded replay of the input: the output of
-every batch and the final state of every key. An error that stops a query is no wrong answer, if it may come and says
-what is wrong, and if the query goes on rightly once the cause is gone.
+every batch and the final state of every key. An error that stops a query is not a wrong answer, if it is expected
+there, says what is wrong, and the query goes on correctly once the cause is removed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tests.faults.replay import Place
 
 @dataclass
 class Campaign:
-    """Runs groups of cases, each in a folder of its own, and prints what came of each case."""
+    """Runs groups of cases, each in its own folder, and prints the outcome of each case."""
 
     base: Path
     outcomes: list[Outcome] = field(default_factory=list)
@@ -37,13 +37,13 @@ class Campaign:
         root.mkdir()
         try:
             for outcome in group(root):
-                self._tell(outcome)
+                self._report(outcome)
         except Exception as error:  # noqa: BLE001 the other groups must run all the same
-            self._tell(Outcome(f"{name}: the rest", "error", 0.0, f"{type(error).__name__}: {error}"))
+            self._report(Outcome(f"{name}: the rest", "error", 0.0, f"{type(error).__name__}: {error}"))
         if all(o.kind in ("ok", "skip") for o in self.outcomes):
             shutil.rmtree(root, ignore_errors=True)
 
-    def _tell(self, outcome: Outcome) -> None:
+    def _report(self, outcome: Outcome) -> None:
         self.outcomes.append(outcome)
         print(outcome.line(), flush=True)  # noqa: T201
 
@@ -52,22 +52,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--short", action="store_true", help="a slice of about a minute")
     parser.add_argument("groups", nargs="*", help=", ".join(GROUPS))
-    given = parser.parse_args()
-    chosen = SHORT if given.short else {n: GROUPS[n] for n in given.groups or GROUPS}
+    arguments = parser.parse_args()
+    groups = SHORT if arguments.short else {n: GROUPS[n] for n in arguments.groups or GROUPS}
     started = time.perf_counter()
     campaign = Campaign(Path(tempfile.mkdtemp(prefix="unskew-faults-")))
-    if not given.short:
-        quicken(campaign.base / "start")
-    for name, group in chosen.items():
+    if not arguments.short:
+        share_classes(campaign.base / "start")
+    for name, group in groups.items():
         before, since = len(campaign.outcomes), time.perf_counter()
         campaign.run(name, group)
-        if not given.short:
+        if not arguments.short:
             record(name, campaign.outcomes[before:], round(time.perf_counter() - since))
     seconds = round(time.perf_counter() - started)
     wrong = [o for o in campaign.outcomes if o.kind == "WRONG"]
     errors = [o for o in campaign.outcomes if o.kind == "error"]
     if wrong or errors:
-        print(f"their files and logs are in {campaign.base}")  # noqa: T201
+        print(f"the files and logs of these cases are in {campaign.base}")  # noqa: T201
     else:
         shutil.rmtree(campaign.base, ignore_errors=True)
     print(f"{len(errors)} errors, {seconds} s")  # noqa: T201
@@ -75,25 +75,25 @@ def main() -> None:
     sys.exit(1 if wrong or errors else 0)
 
 
-def quicken(root: Path) -> None:
-    """Have the JVMs to come start faster, by what one of them loads for a short query."""
+def share_classes(root: Path) -> None:
+    """Archive the classes that one JVM loads for a short query, so that later JVMs start faster."""
     place = Place.at(root, "windows")
     place.grow(2)
     archive = root / "classes.jsa"
     with Job(root / "home", java=f"-XX:ArchiveClassesAtExit={archive}") as job:
-        job.run(place.told())
+        job.run(place.request())
         job.end(archive.exists)
     if archive.exists():
         Job.archive = archive
 
 
 def tried(outcomes: list[Outcome]) -> int:
-    """How many faults were really tried."""
+    """How many faults were actually tried."""
     return sum(o.fault and o.kind in ("ok", "WRONG") for o in outcomes)
 
 
 def record(group: str, outcomes: list[Outcome], seconds: int) -> None:
-    """Keep what a group found, beside what the others found when they last ran."""
+    """Store the outcomes of a group beside those of the other groups' last runs."""
     path = RESULTS / "faults.json"
     groups = json.loads(path.read_text())["groups"] if path.exists() else {}
     groups[group] = {

@@ -1,4 +1,4 @@
-"""Files of the ledger truncated, flipped or deleted between two runs: a named error or rebuilt, never wrong."""
+"""Files of the ledger truncated, flipped or deleted between two runs: rebuilt or named in an error, never wrong."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ DAMAGES: dict[str, Callable[[Path], None]] = {
 
 
 def damaged(root: Path) -> Iterator[Outcome]:
-    """Every kind of file, before a batch that begins and before one that is replayed."""
+    """Every kind of file, before a new batch and before one that is replayed."""
     place, home = Place.at(root / "base", "totals"), root / "home"
     place.grow(8)
     for point, batch in (("sink@5=kill", 5), ("published@6=kill", 7)):
         with Job(home, point) as job:
-            if job.run(place.told()) is not None:
+            if job.run(place.request()) is not None:
                 yield Outcome("damaged files", "error", 0.0, f"{point} was not reached")
                 return
         when = "begins" if batch == 5 else "is replayed"
         with Job(root / f"home-{batch}") as job:
             for what, name in ledger_files(place, batch).items():
-                for how in DAMAGES:
-                    told = f"{what} {how} before a batch that {when}"
-                    yield case(job, place.copied(root / f"{batch}-{what}-{how}"), name, how, told)
+                for damage in DAMAGES:
+                    title = f"{what} {damage} before a batch that {when}"
+                    yield case(job, place.copied(root / f"{batch}-{what}-{damage}"), name, damage, title)
 
 
 def ledger_files(place: Place, batch: int) -> dict[str, str]:
@@ -53,41 +53,46 @@ def ledger_files(place: Place, batch: int) -> dict[str, str]:
     ledger = Ledger(str(place.checkpoint))
     turn = ledger.turn(batch)
 
-    def named(folder: str, number: int) -> str:
+    def file_of(folder: str, number: int) -> str:
         (name,) = (name for name in ledger.folder.names(folder) if name.startswith(f"{number}-"))
         return f"{folder}/{name}"
 
-    found = {
+    names = {
         "turn": f"turns/{batch}",
-        "table": named("tables", turn.table.version),
-        "target": named("targets", batch),
+        "table": file_of("tables", turn.table.version),
+        "target": file_of("targets", batch),
         "handoff": turn.pending[-1].file,
         "acknowledgement": f"reports/{batch - 1}/0",
     }
     if batch == 5:
-        found |= {"operator": "operator", "journal": "journal/00000000"}
-    return found
+        names |= {"operator": "operator", "journal": "journal/00000000"}
+    return names
 
 
-def case(job: Job, place: Place, name: str, how: str, told: str) -> Outcome:
+def case(job: Job, place: Place, name: str, damage: str, title: str) -> Outcome:
     started = time.perf_counter()
     path = place.checkpoint / "unskew" / name
-    whole = path.read_bytes()
-    DAMAGES[how](path)
-    first = job.run(place.told())
+    intact = path.read_bytes()
+    DAMAGES[damage](path)
+    first = job.run(place.request())
     note = "rebuilt"
     if first is None:
-        return Outcome(told, "error", time.perf_counter() - started, "the process died")
+        return Outcome(title, "error", time.perf_counter() - started, "the process died")
     if not first["ok"]:
-        note = "stopped by name, went on after it was restored"
+        note = "stopped and named the file, went on after it was restored"
         wrong = place.wrong(complete=False)
         if name not in first["error"]:
-            return Outcome(told, "error", time.perf_counter() - started, f"unnamed: {first['error']:.500}")
+            return Outcome(
+                title,
+                "error",
+                time.perf_counter() - started,
+                f"does not name the file: {first['error']:.500}",
+            )
         if wrong:
-            return Outcome.of(told, wrong, time.perf_counter() - started)
-        path.write_bytes(whole)
-        again = job.run(place.told())
-        if again is None or not again["ok"]:
-            return Outcome(told, "error", time.perf_counter() - started, f"not after restoring: {again}")
+            return Outcome.of(title, wrong, time.perf_counter() - started)
+        path.write_bytes(intact)
+        second = job.run(place.request())
+        if second is None or not second["ok"]:
+            return Outcome(title, "error", time.perf_counter() - started, f"not after restoring: {second}")
     wrong = place.wrong(journal=not name.startswith("journal"))
-    return Outcome.of(told, wrong, time.perf_counter() - started, note)
+    return Outcome.of(title, wrong, time.perf_counter() - started, note)

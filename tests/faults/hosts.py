@@ -1,4 +1,4 @@
-"""Batch jobs and live queries on several hosts, of which one is killed or cut off while they run."""
+"""Batch jobs and live queries on several hosts, one of which is killed or cut off during the run."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ LONG = 600
 """Seconds: all hosts share the cores of this machine."""
 
 SETTINGS = {
-    # a host that is cut off says nothing: Spark would wait two minutes for it
+    # a host that is cut off is silent: Spark would wait two minutes for it
     "spark.executor.heartbeatInterval": "2s",
     "spark.network.timeout": "40s",
     "spark.network.timeoutInterval": "2s",
-    # short lives: compiling is not worth it
+    # the JVMs are short-lived: compiling is not worth it
     "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.codegen.wholeStage": "false",
 }
 
 
-def hurt(root: Path) -> Iterator[Outcome]:
-    """First unharmed on four hosts, then with one cut off and mended, and two killed one after the other."""
+def on_hosts(root: Path) -> Iterator[Outcome]:
+    """First without a fault on four hosts, then with one host cut off and reconnected, then with two killed in turn."""
     reason = why_not()
     if reason is not None:
         yield Outcome("several hosts", "skip", 0.0, reason)
@@ -55,18 +55,18 @@ def _streams(root: Path, cluster: Cluster) -> Iterator[Outcome]:
 
 
 def _stream(job: Job, place: Place, name: str, harm: Callable[[], None] | None) -> Outcome:
-    """A run of some more batches; the harm is done when two of them are committed."""
+    """A run of several more batches; `harm` is called when two of them are committed."""
     before = len(place.committed())
     place.grow(6)
     started = time.perf_counter()
-    job.tell(place.told())
+    job.send(place.request())
     if harm is not None:
         wait(lambda: len(place.committed()) > before + 1, LONG)
         harm()
-    said = job.answer(LONG)
+    answer = job.answer(LONG)
     spent = time.perf_counter() - started
-    if said is None or not said["ok"]:
-        return Outcome(name, "error", spent, "died" if said is None else said["error"])
+    if answer is None or not answer["ok"]:
+        return Outcome(name, "error", spent, "died" if answer is None else answer["error"])
     moved = [batch for batch in place.moved() if batch >= before]
     note = f"{len(moved)} of {len(place.committed()) - before} batches moved state"
     return Outcome.of(name, place.wrong(), spent, note, fault=harm is not None)
@@ -90,16 +90,16 @@ def _batch(root: Path, cluster: Cluster, name: str, killed: int | None = None) -
             if killed is not None:
                 wait(lambda: len(cluster.network.processes(killed)) > 2, LONG)  # worker, executor, Python
                 cluster.network.kill(killed)
-            said, _ = job.communicate(timeout=LONG)
+            output, _ = job.communicate(timeout=LONG)
         finally:
             job.kill()
     spent = time.perf_counter() - started
     if job.returncode != 0:
         return Outcome(name, "error", spent, log.read_text()[-300:])
-    found = json.loads(said.splitlines()[-1])
-    wrong = [what for what in ("measured", "groups", "join") if not found[what]]
-    if killed is None and found["processes"] != cluster.workers:
-        wrong.append(f"{found['processes']} executors did the work")
+    checks = json.loads(output.splitlines()[-1])
+    wrong = [what for what in ("measured", "groups", "join") if not checks[what]]
+    if killed is None and checks["processes"] != cluster.workers:
+        wrong.append(f"{checks['processes']} executors did the work")
     return Outcome.of(name, wrong, spent, fault=killed is not None)
 
 

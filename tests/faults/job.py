@@ -1,7 +1,7 @@
-"""A process that runs live queries as it is told, line by line, until it is told no more, or killed.
+"""A process that runs one live query per request until its input ends, or until it is killed.
 
-`python -m tests.faults.job MASTER [SETTING=VALUE …]` reads one JSON object a line and answers each with one. It leads a
-process group of its own, so that `UNSKEW_VICTIM` (the group) takes Spark's JVM with it.
+`python -m tests.faults.job MASTER [SETTING=VALUE …]` reads one JSON object per line and answers each with one. It leads
+its own process group, so that `UNSKEW_VICTIM` (the group) takes Spark's JVM with it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MARK = "answer: "
 
 @dataclass(frozen=True)
 class Always(Policy):
-    """Moves whatever the planner would move, so that a short run has many migrations."""
+    """Makes every move that the planner proposes, so that a short run has many migrations."""
 
     def decide(self, current: Any, candidate: Any, *_: Any, **__: Any) -> Decision:
         return Decision(not current.same_routes(candidate), "always")
@@ -62,7 +62,7 @@ def numbered(rows: pd.DataFrame, states: pd.DataFrame) -> tuple[pd.DataFrame, pd
 
 
 def chained(events: Any) -> Any:
-    """By key, then by value: each value sums up how many records the keys had that came with it."""
+    """By key, then by value: for each value the sum, over its records, of how many records their keys have."""
     first = unskew.stream(events, "k").update(numbered, output="k string, v long, n long", state="n long")
     return first.thenBy("v").aggregate(n=unskew.count(), total=unskew.sum("n"))
 
@@ -83,10 +83,10 @@ def main() -> None:
     spark = make_session(sys.argv[1], sys.argv[2:])
     answer({"ready": True})
     for line in sys.stdin:
-        told = json.loads(line)
+        request = json.loads(line)
         try:
-            answer({"ok": True, **run(spark, told)})
-        except Exception as error:  # noqa: BLE001 whatever stops a query is the answer
+            answer({"ok": True, **run(spark, request)})
+        except Exception as error:  # noqa: BLE001 any error that stops a query is the answer
             answer({"ok": False, "error": f"{type(error).__name__}: {error}"})
 
 
@@ -97,7 +97,7 @@ def make_session(master: str, settings: list[str]) -> SparkSession:
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.memory", "1g")
-        # a short life: compiling is not worth it
+        # the JVM is short-lived: compiling is not worth it
         .config("spark.sql.codegen.wholeStage", "false")
         .config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
         .config("spark.sql.session.timeZone", "UTC")
@@ -113,12 +113,12 @@ def make_session(master: str, settings: list[str]) -> SparkSession:
     return session
 
 
-def run(spark: SparkSession, told: dict[str, Any]) -> dict[str, Any]:
-    """Handle the files that are there, then write down the state; with `hold` go on until killed."""
-    schema, operation = KINDS[told["kind"]]
-    root = Path(told["root"])
-    checkpoint = told.get("checkpoint", str(root / "checkpoint"))
-    source = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(told["source"])
+def run(spark: SparkSession, request: dict[str, Any]) -> dict[str, Any]:
+    """Handle the files that exist, then write the state to a file; with `hold` go on until killed."""
+    schema, operation = KINDS[request["kind"]]
+    root = Path(request["root"])
+    checkpoint = request.get("checkpoint", str(root / "checkpoint"))
+    source = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(request["source"])
     started = time.perf_counter()
     operators = operation(source)
     query = operators.start(
@@ -126,10 +126,10 @@ def run(spark: SparkSession, told: dict[str, Any]) -> dict[str, Any]:
         checkpoint=checkpoint,
         slots=3,
         policy=Always(),
-        placement=unskew.Placement(planner=told.get("planner", "keel"), buckets=32),
-        trigger=None if told.get("hold") else "availableNow",
+        placement=unskew.Placement(planner=request.get("planner", "keel"), buckets=32),
+        trigger=None if request.get("hold") else "availableNow",
     )
-    if told.get("hold"):
+    if request.get("hold"):
         answer({"holding": True})
     query.awaitTermination()
     last = len(operators.specs) - 1

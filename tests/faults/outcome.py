@@ -1,4 +1,4 @@
-"""What came of a case."""
+"""The outcome of a case."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Outcome:
-    """`kind` is ok, WRONG (an answer was), error (not reached, or it stopped without a good reason) or skip."""
+    """`kind` is ok, WRONG (an answer was wrong), error (not reached, or stopped without a good reason) or skip."""
 
     name: str
     kind: str
     seconds: float
     note: str = ""
     fault: bool = True
-    """Whether it was a fault, or the last look at a query that went through several."""
+    """Whether it tried a fault, or only checked a query that went through several."""
 
     @classmethod
     def of(

@@ -1,4 +1,4 @@
-"""A job (`tests.faults.job`) from the outside: start it, tell it what to run, kill it with all that is its."""
+"""A job (`tests.faults.job`) from the outside: start it, send it requests, kill it and all its child processes."""
 
 from __future__ import annotations
 
@@ -19,28 +19,27 @@ from typing import Any
 from tests.faults.job import MARK
 
 PATIENCE = 240
-"""Seconds after which a job that says nothing hangs."""
+"""Seconds without an answer after which a job counts as hung."""
 
 ROOT = Path(__file__).parents[2]
-
 
 JAVA = "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 def wait(until: Callable[[], bool], seconds: float = 120) -> None:
-    """Until something is so."""
+    """Wait until a condition holds."""
     end = time.monotonic() + seconds
     while not until():
         if time.monotonic() > end:
-            raise TimeoutError("the query does not get on")
+            raise TimeoutError(f"the query made no progress for {seconds} s")
         time.sleep(0.05)
 
 
 class Job:
-    """A running job; its own files are in `home`, where the failpoints that have happened are kept, too."""
+    """A running job; its files are in `home`, and so is the record of failpoints that have happened."""
 
     archive: Path | None = None
-    """The classes that a JVM loads, as it can map them into memory: it starts in half the time."""
+    """The classes that a JVM loads, in a form that it can map into memory: it starts in half the time."""
 
     def __init__(
         self,
@@ -54,7 +53,7 @@ class Job:
         self.home = home
         for folder in ("failed", "tmp"):
             (home / folder).mkdir(parents=True, exist_ok=True)
-        ours = {
+        variables = {
             "PYTHONPATH": str(ROOT),
             "SPARK_LOCAL_IP": "127.0.0.1",
             "TMPDIR": str(home / "tmp"),
@@ -63,12 +62,12 @@ class Job:
         }
         if self.archive is not None and not java:
             java = f"-XX:SharedArchiveFile={self.archive} -Xlog:disable -Xlog:all=off"
-        own = [f"spark.local.dir={home / 'tmp'}", f"{JAVA} {java}"]
+        own_settings = [f"spark.local.dir={home / 'tmp'}", f"{JAVA} {java}"]
         with (home / "log").open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "tests.faults.job", master, *own, *settings],
+                [sys.executable, "-m", "tests.faults.job", master, *own_settings, *settings],
                 cwd=home,
-                env={**os.environ, **ours, **(env or {})},
+                env={**os.environ, **variables, **(env or {})},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -86,15 +85,15 @@ class Job:
     def __exit__(self, *_: object) -> None:
         self.kill()
 
-    def run(self, told: dict[str, Any]) -> dict[str, Any] | None:
-        """Have it run a query; None if it died."""
-        self.tell(told)
+    def run(self, request: dict[str, Any]) -> dict[str, Any] | None:
+        """Run a query; returns the answer, or None if the job died."""
+        self.send(request)
         return self.answer()
 
-    def tell(self, told: dict[str, Any]) -> None:
+    def send(self, request: dict[str, Any]) -> None:
         assert self.process.stdin is not None
         with contextlib.suppress(BrokenPipeError):
-            self.process.stdin.write(json.dumps(told) + "\n")
+            self.process.stdin.write(json.dumps(request) + "\n")
             self.process.stdin.flush()
 
     def answer(self, timeout: float = PATIENCE) -> dict[str, Any] | None:
@@ -103,7 +102,7 @@ class Job:
             return self._answers.get(timeout=timeout)
         except queue.Empty:
             raise TimeoutError(
-                f"the job said nothing for {timeout} s; its log is {self.home / 'log'}"
+                f"the job did not answer for {timeout} s; its log is {self.home / 'log'}"
             ) from None
 
     def kill(self, *, group: bool = True) -> None:
@@ -118,11 +117,11 @@ class Job:
             with contextlib.suppress(BrokenPipeError):
                 self.process.stdin.close()
         for rest in (self.home / "tmp").iterdir():
-            if not rest.name.startswith("unskew-"):  # the runs on the local disk outlive a process
+            if not rest.name.startswith("unskew-"):  # the cached runs on the local disk outlive a process
                 shutil.rmtree(rest, ignore_errors=True)
 
     def end(self, until: Callable[[], bool]) -> None:
-        """Let it end by itself, and its JVM do what it still has to do."""
+        """Let the job exit, and wait until its JVM has finished its work."""
         assert self.process.stdin is not None
         self.process.stdin.close()
         self.process.wait(PATIENCE)
@@ -136,8 +135,8 @@ class Job:
 
     def _listen(self) -> None:
         assert self.process.stdout is not None
-        with self.process.stdout as said:
-            for line in said:
+        with self.process.stdout as output:
+            for line in output:
                 if line.startswith(MARK):
                     self._answers.put(json.loads(line.removeprefix(MARK)))
         self._answers.put(None)

@@ -1,4 +1,4 @@
-"""What the input must come to, by a single thread; and what a case wrote, held against it."""
+"""What a single thread computes from the input; and what a case wrote, compared with it."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ class Place:
         root.mkdir(parents=True, exist_ok=True)
         return cls(root, kind, source, root / "checkpoint")
 
-    def told(self, **more: Any) -> dict[str, Any]:
-        """What a job is told to run it."""
+    def request(self, **options: Any) -> dict[str, Any]:
+        """The request that has a job run this query."""
         paths = {"root": self.root, "source": self.source, "checkpoint": self.checkpoint}
-        return {"kind": self.kind, **{name: str(path) for name, path in paths.items()}, **more}
+        return {"kind": self.kind, **{name: str(path) for name, path in paths.items()}, **options}
 
     def add(self, *batches: pa.Table) -> None:
-        """A file for each batch to come."""
+        """Write one file per batch to come."""
         for table in batches:
             number = len(list(self.source.iterdir()))
             path = self.source / f"{number:05d}.parquet"
@@ -55,15 +55,15 @@ class Place:
             os.utime(path, (1e9 + number, 1e9 + number))  # Spark takes files by age
 
     def grow(self, waiting: int) -> None:
-        """Add batches until so many are to come."""
+        """Add batches until this many are waiting."""
         batches = self.committed()
         taken = self._files_after(batches[-1]) if batches else 0
         while len(list(self.source.iterdir())) - taken < waiting:
             number = len(list(self.source.iterdir()))
-            self.add(*made(self.kind, 2, seed=number, first=number))
+            self.add(*skewed_batches(self.kind, 2, seed=number, first=number))
 
     def copied(self, root: Path) -> Place:
-        """The same query, with its checkpoint and output copied to another place."""
+        """A copy of the query with its checkpoint and output; it shares the input."""
         for part in ("checkpoint", "out"):
             shutil.copytree(self.root / part, root / part)
         return Place.at(root, self.kind, self.source)
@@ -88,50 +88,50 @@ class Place:
         handled = [tables[a:b] for a, b in zip([0, *ends], ends, strict=False)]
         replay = {"windows": _windows, "chain": _chain}.get(self.kind, _totals)
         outputs, final = replay(handled, self.kind)
-        found = []
+        problems = []
         if batches != list(range(len(batches))):
-            found.append(f"batches {batches} are committed")
-        for batch, wanted in zip(batches, outputs, strict=True):
-            problem = _differ(self._output(batch), wanted)
+            problems.append(f"batches {batches} are committed")
+        for batch, expected in zip(batches, outputs, strict=True):
+            problem = _difference(self._output(batch), expected)
             if problem:
-                found.append(f"output of batch {batch}: {problem}")
+                problems.append(f"output of batch {batch}: {problem}")
         if not complete:
-            return found
+            return problems
         if not ends or ends[-1] != len(tables):
-            found.append(f"{ends[-1] if ends else 0} of {len(tables)} files were handled")
+            problems.append(f"{ends[-1] if ends else 0} of {len(tables)} files were handled")
         if len(list((self.root / "out").glob("batch=*"))) != len(batches):
-            found.append("there is output of batches that were never committed")
-        problem = _differ(_read([self.root / "state.parquet"], self.kind), final)
+            problems.append("there is output of batches that were never committed")
+        problem = _difference(_read([self.root / "state.parquet"], self.kind), final)
         if problem:
-            found.append(f"state: {problem}")
+            problems.append(f"state: {problem}")
         lines = [line["batch"] for line in unskew.journal(str(self.checkpoint))]
         if journal and lines != batches:
-            found.append(f"the journal has batches {lines}")
-        return found
+            problems.append(f"the journal has batches {lines}")
+        return problems
 
     def _output(self, batch: int) -> list[tuple[Any, tuple[int, int]]]:
         return _read(sorted((self.root / "out" / f"batch={batch}").glob("*.parquet")), self.kind)
 
     def _files_after(self, batch: int) -> int:
-        """How many files Spark had taken when a batch was over."""
+        """How many files Spark had taken after a batch."""
         text = (self.checkpoint / "offsets" / str(batch)).read_text()
         return int(re.findall(r'"logOffset":\s*(-?\d+)', text)[-1]) + 1
 
 
-def made(kind: str, batches: int, seed: int = 0, first: int = 0) -> list[pa.Table]:
-    """Skewed batches whose hot keys change every other batch; numbered from `first` on, which sets their time."""
+def skewed_batches(kind: str, batches: int, seed: int = 0, first: int = 0) -> list[pa.Table]:
+    """Skewed batches whose hot keys change every other batch; their numbers, from `first` on, set their event times."""
     tables = drifting(batches, rows=300, keys=60, exponent=1.3, change=2, seed=seed)
     if kind != "windows":
         return tables
     random = np.random.default_rng(seed)
-    timed = []
+    timed_tables = []
     for number, table in enumerate(tables, first):
         newest = 1_760_000_000 + number * STRIDE
-        # a few come too late, the others are in the last windows that are open
+        # a few are too late, the others fall into windows that are still open
         ages = np.where(random.random(300) < 0.05, 2 * DELAY, 0) + random.integers(0, DELAY, 300)
         at = pa.array((newest - ages) * 1_000_000, pa.int64()).cast(pa.timestamp("us", "UTC"))
-        timed.append(pa.table({"k": table["k"], "at": at, "v": table["v"]}))
-    return timed
+        timed_tables.append(pa.table({"k": table["k"], "at": at, "v": table["v"]}))
+    return timed_tables
 
 
 def _totals(batches: list[list[pa.Table]], kind: str) -> tuple[list[Values], Values]:
@@ -140,23 +140,23 @@ def _totals(batches: list[list[pa.Table]], kind: str) -> tuple[list[Values], Val
 
 
 def _chain(batches: list[list[pa.Table]], kind: str) -> tuple[list[Values], Values]:
-    """Records of each key so far; then for each value its records, and what their keys had after the batch."""
-    seen: Counter[str] = Counter()
-    held: Values = {}
+    """Counts records per key; then per value its records, and the sum of their keys' counts after the batch."""
+    counts: Counter[str] = Counter()
+    state: Values = {}
     outputs = []
     for tables in batches:
         rows = pa.concat_tables(tables).to_pylist()
-        seen.update(row["k"] for row in rows)
+        counts.update(row["k"] for row in rows)
         for row in rows:
-            n, total = held.get(row["v"], (0, 0))
-            held[row["v"]] = (n + 1, total + seen[row["k"]])
-        outputs.append({row["v"]: held[row["v"]] for row in rows})
-    return outputs, held
+            n, total = state.get(row["v"], (0, 0))
+            state[row["v"]] = (n + 1, total + counts[row["k"]])
+        outputs.append({row["v"]: state[row["v"]] for row in rows})
+    return outputs, state
 
 
 def _windows(batches: list[list[pa.Table]], kind: str) -> tuple[list[Values], Values]:
-    """Windows are put out when the watermark passes their end; records of a window that is gone are dropped."""
-    held: Values = {}
+    """Windows are emitted when the watermark passes their end; records of a closed window are dropped."""
+    state: Values = {}
     outputs = []
     newest, watermark = None, 0
     for tables in batches:
@@ -167,15 +167,15 @@ def _windows(batches: list[list[pa.Table]], kind: str) -> tuple[list[Values], Va
             newest = at if newest is None else max(newest, at)
             start = at // (WINDOW * 1_000_000) * WINDOW * 1_000_000
             if start + WINDOW * 1_000_000 > watermark:
-                n, total = held.get((row["k"], start), (0, 0))
-                held[row["k"], start] = (n + 1, total + row["v"])
-        closed = [key for key in held if key[1] + WINDOW * 1_000_000 <= watermark]
-        outputs.append({key: held.pop(key) for key in closed})
-    return outputs, held
+                n, total = state.get((row["k"], start), (0, 0))
+                state[row["k"], start] = (n + 1, total + row["v"])
+        closed = [key for key in state if key[1] + WINDOW * 1_000_000 <= watermark]
+        outputs.append({key: state.pop(key) for key in closed})
+    return outputs, state
 
 
 def key_of(row: dict[str, Any], kind: str) -> Any:
-    """The key of a record or a result, such that keys that Spark takes for one are equal."""
+    """The key of a record or a result, in a form in which keys that Spark treats as equal are equal."""
     if kind == "chain":
         return row["v"]
     if kind == "composite":
@@ -197,16 +197,18 @@ def _read(files: list[Path], kind: str) -> list[tuple[Any, tuple[int, int]]]:
     return [(key_of(row, kind), (row["n"], row["total"])) for row in rows]
 
 
-def _differ(found: list[tuple[Any, tuple[int, int]]], wanted: Values) -> str | None:
-    twice = [key for key, times in Counter(key for key, _ in found).items() if times > 1]
-    if twice:
-        return f"{len(twice)} keys came twice, {twice[0]!r:.60}"
-    have = dict(found)
-    wrong = [key for key in {**have, **wanted} if have.get(key) != wanted.get(key)]
+def _difference(rows: list[tuple[Any, tuple[int, int]]], expected: Values) -> str | None:
+    repeated = [key for key, times in Counter(key for key, _ in rows).items() if times > 1]
+    if repeated:
+        return f"{len(repeated)} keys occur more than once, such as {repeated[0]!r:.60}"
+    values = dict(rows)
+    wrong = [key for key in {**values, **expected} if values.get(key) != expected.get(key)]
     if not wrong:
         return None
     key = wrong[0]
-    return f"{len(wrong)} keys are wrong, {key!r:.60} is {have.get(key)} instead of {wanted.get(key)}"
+    return (
+        f"{len(wrong)} keys are wrong, such as {key!r:.60}: {values.get(key)} instead of {expected.get(key)}"
+    )
 
 
 def _numbers(folder: Path) -> list[int]:

@@ -1,6 +1,6 @@
-"""What the controller decides, driven through a real ledger and real slots; only Spark is missing.
+"""What the controller decides, with a real ledger and real slots; only Spark is missing.
 
-The sink stands for Spark here: the slots run when it reads the batch.
+The sink stands in for Spark: the slots run when it reads the batch.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from unskew.core.migration.scaling import LoadRange
 from unskew.streaming.driver.callback import Callback
 from unskew.streaming.driver.controller import Controller, Steering, histogram_of
 from unskew.streaming.storage.ledger import Ledger, Report
-from unskew.streaming.worker.slot_step import reported
+from unskew.streaming.worker.slot_step import loads_to_report
 
 Rows = list[tuple[tuple[Any, ...], int]]
 
@@ -67,7 +67,7 @@ class Live:
 
 
 def skewed(slots: int, heavy: Callable[[int], int] = lambda i: 6 - i) -> Rows:
-    """Keys of which the heaviest ones all start on slot 0 of a hashed table."""
+    """Records whose heaviest keys are all in slot 0 of a hashed table."""
     keys = np.arange(400)
     on_zero = keys[(hash_keys(keys) % BUCKETS) % slots == 0][:6].tolist()
     return [((k,), 1) for i, k in enumerate(on_zero) for _ in range(30 * heavy(i))] + [
@@ -75,7 +75,7 @@ def skewed(slots: int, heavy: Callable[[int], int] = lambda i: 6 - i) -> Rows:
     ]
 
 
-def test_a_planner_of_several_windows_gets_the_recent_ones(tmp_path: Path) -> None:
+def test_a_planner_that_uses_several_windows_gets_the_recent_ones(tmp_path: Path) -> None:
     live = Live(tmp_path, planner="clb")
     reasons = [live.run(skewed(2))["decision"]["reason"] for _ in range(3)]
     assert "nothing was measured yet" not in reasons
@@ -96,12 +96,16 @@ def test_a_skewed_stream_is_balanced_within_three_batches(tmp_path: Path) -> Non
     assert lines[-1]["imbalance"] == pytest.approx(planned, abs=0.05)
 
 
-def test_a_line_tells_the_state_of_each_slot_and_which_top_keys_are_heavy(tmp_path: Path) -> None:
+def test_a_line_has_the_state_of_each_slot_and_which_top_keys_are_heavy(tmp_path: Path) -> None:
     live = Live(tmp_path)
     lines = [live.run(skewed(2)) for _ in range(4)]
     assert not any(lines[0]["top_heavy"]), "the first table hashes"
     state, table = lines[-1]["state"], live.ledger.turn(3).table
-    heavy = {key for (key, _, _), own in zip(lines[-1]["top"], lines[-1]["top_heavy"], strict=True) if own}
+    heavy = {
+        key
+        for (key, _, _), is_heavy in zip(lines[-1]["top"], lines[-1]["top_heavy"], strict=True)
+        if is_heavy
+    }
     assert heavy
     assert heavy <= {str(key) for key in table.heavy}
     assert sum(size for _, size in state["bytes_by_slot"]) == state["bytes"] > 0
@@ -137,16 +141,16 @@ def test_a_wish_for_slots_is_followed_both_ways(tmp_path: Path, first: int, then
     assert lines[-1]["slots"] == then
     assert sum(load > 0 for load in lines[-1]["loads"]) == then
     live.ledger.write_wish(None)
-    assert live.run(skewed(1))["slots"] == then, "N stays where it is without a rule"
+    assert live.run(skewed(1))["slots"] == then, "without scaling, N stays as it is"
 
 
-def test_a_wish_beyond_the_most_is_bounded(tmp_path: Path) -> None:
+def test_a_wish_for_more_than_max_slots_is_limited(tmp_path: Path) -> None:
     live = Live(tmp_path)
     live.ledger.write_wish(99)
     assert [live.run(skewed(2))["slots"] for _ in range(3)][-1] == MAX_SLOTS
 
 
-def test_a_rule_changes_the_number_of_slots_with_the_load(tmp_path: Path) -> None:
+def test_scaling_changes_the_number_of_slots_with_the_load(tmp_path: Path) -> None:
     live = Live(tmp_path, slots=1, scaling=LoadRange(100, 300))
     high = [((i % 50,), 1) for i in range(700)]
     assert [live.run(high)["slots"] for _ in range(3)][-1] == 4
@@ -171,7 +175,7 @@ def test_a_migration_in_steps_moves_a_little_each_batch_and_arrives(tmp_path: Pa
     assert lines[-1]["next"] is None
 
 
-def test_a_new_driver_goes_on(tmp_path: Path) -> None:
+def test_a_new_driver_goes_on_balancing(tmp_path: Path) -> None:
     live = Live(tmp_path, budget=Budget.fluid(1))
     for _ in range(8):
         line = live.run(skewed(2))
@@ -194,7 +198,7 @@ def test_a_driver_that_died_after_publishing_finds_its_turn_again(tmp_path: Path
 
 
 @pytest.mark.parametrize("kind", sorted(KEYS))
-def test_every_type_of_key_can_be_planned_and_told(tmp_path: Path, kind: str) -> None:
+def test_every_type_of_key_can_be_planned_and_journaled(tmp_path: Path, kind: str) -> None:
     live = Live(tmp_path, kind, policy=Policy(patience=1, cooldown=0, tolerance=0.0))
     keys = KEYS[kind][1]
     for i in range(3):
@@ -208,11 +212,11 @@ def test_every_type_of_key_can_be_planned_and_told(tmp_path: Path, kind: str) ->
 
 
 def test_the_histogram_of_a_batch_has_every_record_once() -> None:
-    reports, everything = [], 0.0
+    reports, total = [], 0.0
     for slot, (start, end) in enumerate([(0, 2000), (2000, 2003), (2003, 2003)]):
         hashes = hash_keys(np.arange(start, end))
         records = np.arange(start, end) + 1.0
-        everything += records.sum()
+        total += records.sum()
         loads = pa.table(
             {
                 "hash": hashes,
@@ -220,10 +224,10 @@ def test_the_histogram_of_a_batch_has_every_record_once() -> None:
                 "records": pa.array(records, pa.float64()),
             }
         )
-        rows = reported(loads, np.bincount(hashes % BUCKETS, minlength=BUCKETS))
+        rows = loads_to_report(loads, np.bincount(hashes % BUCKETS, minlength=BUCKETS))
         reports.append(Report(Acknowledgement(slot, 0, 0), rows, {}))
     histogram = histogram_of(reports, ("k",), pa.int64(), BUCKETS)
-    assert histogram.total == everything
+    assert histogram.total == total
     assert histogram.total_state == 2003
     assert histogram.top(3) == [(2002, 2003.0), (2001, 2002.0), (2000, 2001.0)]
     assert histogram_of([], ("k",), pa.int64(), BUCKETS).total == 0

@@ -1,8 +1,8 @@
-"""How the golden checkpoint was made. It is never made again for the same format: that would prove nothing.
+"""How the golden checkpoint was created. It is never recreated for the same format: that would prove nothing.
 
     python -m tests.streaming.golden.make tests/streaming/golden/format-1.tar.gz
 
-A new format gets a new file, and the old ones stay: every one of them must restart for ever.
+A new format gets a new file, and the old files stay: every one of them must restart for ever.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PLACEHOLDER = b"file:/checkpoint"
 
 
 class Always(unskew.Policy):
-    """Moves state whenever the planner offers another table, so that the checkpoint has handoffs in it."""
+    """Switches whenever the planner proposes another table, so that the checkpoint contains handoffs."""
 
     def decide(self, current: Any, candidate: Any, *_: Any, **__: Any) -> unskew.Decision:
         return unskew.Decision(not current.same_routes(candidate), "always")
@@ -52,7 +52,7 @@ def events(spark: SparkSession) -> DataFrame:
 
 
 def totals(spark: SparkSession) -> unskew.StatefulStream:
-    """One operator with every aggregate there is."""
+    """One operator with every aggregate."""
     return unskew.stream(events(spark), "user").aggregate(
         n=unskew.count(),
         rated=unskew.count("rating"),
@@ -69,7 +69,7 @@ def totals(spark: SparkSession) -> unskew.StatefulStream:
 
 
 def run(stream: unskew.StatefulStream, checkpoint: Path, batches: int) -> unskew.LiveQuery:
-    """Handle so many batches more."""
+    """Handle this many more batches."""
     placement = unskew.Placement(max_slots=3, buckets=32)
 
     def sink(df: DataFrame, batch: int) -> None:
@@ -98,7 +98,7 @@ def main() -> None:
 
 
 def pack(checkpoint: Path, archive: Path) -> None:
-    """The checkpoint as one file. Spark writes the checkpoint's own address into it: a placeholder stands there."""
+    """Store the checkpoint as one file. Spark writes the checkpoint's address into it: a placeholder replaces it."""
     with tarfile.open(archive, "w:gz") as tar:
         for file in sorted(path for path in checkpoint.rglob("*") if path.is_file()):
             if not file.name.startswith("."):
@@ -109,7 +109,7 @@ def pack(checkpoint: Path, archive: Path) -> None:
 
 
 def unpack(archive: Path, checkpoint: Path) -> None:
-    """The checkpoint at another address."""
+    """Restore the checkpoint at another address."""
     with tarfile.open(archive) as tar:
         for entry in tar.getmembers():
             target = checkpoint / entry.name

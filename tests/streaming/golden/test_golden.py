@@ -43,7 +43,7 @@ def state(checkpoint: Path, spark: SparkSession) -> dict[str, dict[str, Any]]:
 
 
 def expected(batches: int) -> dict[str, dict[str, Any]]:
-    """The state after so many batches, from the definition of the records alone."""
+    """The state after this many batches, from the definition of the records alone."""
     records: dict[str, list[int]] = {}
     for value in range(batches * ROWS):
         records.setdefault("hot" if value % 3 == 0 else f"k{value % 11}", []).append(value)
@@ -52,7 +52,7 @@ def expected(batches: int) -> dict[str, dict[str, Any]]:
 
 def aggregates(amounts: list[int]) -> dict[str, Any]:
     ratings = [float(amount % 4) for amount in amounts]
-    # all records of a batch have one timestamp; of records with equal times the smallest (largest) value counts
+    # all records of a batch have the same timestamp; of records with equal times the smallest (largest) value counts
     batches = [amount // ROWS for amount in amounts]
     top = sorted(Counter(ratings).items(), key=lambda item: (-item[1], item[0]))[:2]
     return {

@@ -1,4 +1,4 @@
-"""Live queries for tests: input a file a batch, output read back by batch, and a plain replay to hold against it."""
+"""Live queries for tests: one input file per batch, output read back by batch, and a plain replay to compare with."""
 
 from __future__ import annotations
 
@@ -39,13 +39,12 @@ class Live:
         return str(self.root / "checkpoint")
 
     def add(self, *batches: pa.Table) -> None:
-        """A file for each batch to come."""
+        """Write one file per batch to come."""
         for table in batches:
             number = len(list(self.source.iterdir()))
             path = self.source / f"{number:05d}.parquet"
-            unready = path.with_name(
-                f".{path.name}"
-            )  # Spark, which may be looking, takes it for none of its files
+            # Spark, which may be listing the folder right now, ignores names that begin with a dot
+            unready = path.with_name(f".{path.name}")
             pq.write_table(table, unready)
             os.utime(unready, (1e9 + number, 1e9 + number))  # Spark takes files by age
             unready.rename(path)
@@ -61,7 +60,7 @@ class Live:
         return stream.start(sink, placement=unskew.Placement(**placed), **arguments)
 
     def run(self, stream: Any, **options: Any) -> Any:
-        """Handle what is there, and stop; as a supervisor would, start again where only the machine was too busy."""
+        """Handle the files that exist, and stop; like a supervisor, restart if the machine was merely too busy."""
         for _ in range(5):
             query = self.start(
                 stream, f"parquet:{self.root / 'out'}", **{"trigger": "availableNow", **options}
@@ -77,12 +76,12 @@ class Live:
         return query
 
     def output(self, batch: int) -> Rows:
-        """What a batch put out."""
+        """What a batch emitted."""
         folder = self.root / "out" / f"batch={batch}"
-        found: Rows = []
+        rows: Rows = []
         for file in sorted(folder.glob("*.parquet")):
-            found += pq.ParquetFile(file).read().to_pylist()
-        return found
+            rows += pq.ParquetFile(file).read().to_pylist()
+        return rows
 
     def outputs(self) -> dict[int, Rows]:
         folder = self.root / "out"
@@ -91,16 +90,16 @@ class Live:
 
 
 def counted(tables: list[pa.Table], key: Callable[[dict[str, Any]], Any]) -> list[dict[Any, tuple[int, int]]]:
-    """For each batch the keys it touches, with their count and total so far: what a single thread would make of it."""
+    """For each batch the keys it touches, with their count and total so far, as a single thread computes them."""
     totals: dict[Any, tuple[int, int]] = {}
-    seen = []
+    outputs = []
     for table in tables:
         touched = {}
         for row in table.to_pylist():
             n, total = totals.get(key(row), (0, 0))
             totals[key(row)] = touched[key(row)] = (n + 1, total + row["v"])
-        seen.append(touched)
-    return seen
+        outputs.append(touched)
+    return outputs
 
 
 def drifting(

@@ -1,4 +1,4 @@
-"""Two live operators in one query: each with its table and its state, planned together."""
+"""Two chained operators in one query: each with its table and its state, planned together."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ NUMBERED = "region string, tag string, number long"
 
 
 def posts(batches: int, rows: int = 400, change: int = 4, seed: int = 0) -> list[pa.Table]:
-    """Posts of 12 regions, each with tags of its own, which change hands every `change` batches."""
+    """Posts of 12 regions, each with its own tag; the tags are reassigned every `change` batches."""
     random = np.random.default_rng(seed)
-    found = []
+    tables = []
     own = np.arange(12)
     for batch in range(batches):
         if batch % change == 0:
             own = random.permutation(12)
         region = random.zipf(1.4, rows) % 12
         tag = np.where(random.random(rows) < 0.9, own[region], random.integers(0, 12, rows))
-        found.append(
+        tables.append(
             pa.table(
                 {
                     "region": [f"r{r}" for r in region],
@@ -39,19 +39,19 @@ def posts(batches: int, rows: int = 400, change: int = 4, seed: int = 0) -> list
                 }
             )
         )
-    return found
+    return tables
 
 
 def numbered(events: Any) -> Any:
-    """Numbers the posts of each region, then counts posts and sums numbers by tag."""
+    """Numbers the posts of each region, then per tag counts the posts and takes the largest number."""
 
     def number(rows: pd.DataFrame, states: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-        had = states["n"].fillna(0).astype("int64")
+        before = states["n"].fillna(0).astype("int64")
         rows = rows.sort_values("v", kind="stable")
         place = rows.groupby(level=0).cumcount() + 1
-        out = rows.assign(number=place + had.reindex(rows.index))[["region", "tag", "number"]]
+        out = rows.assign(number=place + before.reindex(rows.index))[["region", "tag", "number"]]
         return out, states.assign(
-            n=had + rows.groupby(level=0).size().reindex(states.index).fillna(0).astype("int64")
+            n=before + rows.groupby(level=0).size().reindex(states.index).fillna(0).astype("int64")
         )
 
     first = unskew.stream(events, "region").update(number, output=NUMBERED, state="n long")
@@ -59,16 +59,16 @@ def numbered(events: Any) -> Any:
 
 
 def replayed(tables: list[pa.Table]) -> tuple[Counter[str], list[dict[str, int]]]:
-    """Posts by region, and for every batch the tags it touches with their count so far: what one thread would make."""
+    """Posts per region, and for every batch the tags it touches with their count so far, computed by one thread."""
     regions: Counter[str] = Counter()
     tags: Counter[str] = Counter()
-    seen = []
+    outputs = []
     for table in tables:
         regions.update(table["region"].to_pylist())
         touched = table["tag"].to_pylist()
         tags.update(touched)
-        seen.append({tag: tags[tag] for tag in touched})
-    return regions, seen
+        outputs.append({tag: tags[tag] for tag in touched})
+    return regions, outputs
 
 
 def test_both_operators_keep_their_state_and_every_batch_is_right(
@@ -80,18 +80,20 @@ def test_both_operators_keep_their_state_and_every_batch_is_right(
     live.add(*tables[:5])
     live.run(numbered(live.events()), options={"every": 2}, max_slots=4)
     live.add(*tables[5:])
-    query = live.run(numbered(live.events()), options={"every": 2}, max_slots=4)  # again, from the checkpoint
-    found = live.outputs()
-    assert [{row["tag"]: row["n"] for row in found[b]} for b in range(8)] == expected
-    kept = {row["region"]: row["n"] for row in unskew.state(live.checkpoint, spark).collect()}
-    assert kept == dict(regions)
+    query = live.run(
+        numbered(live.events()), options={"every": 2}, max_slots=4
+    )  # restarted from the checkpoint
+    outputs = live.outputs()
+    assert [{row["tag"]: row["n"] for row in outputs[b]} for b in range(8)] == expected
+    by_region = {row["region"]: row["n"] for row in unskew.state(live.checkpoint, spark).collect()}
+    assert by_region == dict(regions)
     by_tag = {row["tag"]: row["n"] for row in unskew.state(live.checkpoint, spark, operator=1).collect()}
     assert sum(by_tag.values()) == 8 * 400
     moved = [sum(line["moved"]["rows"] for line in query.journal(operator)) for operator in (0, 1)]
     assert sum(moved) > 0
 
 
-def test_slots_follow_by_hand_in_both_operators(spark: SparkSession, tmp_path: Path) -> None:
+def test_scaling_by_hand_applies_to_both_operators(spark: SparkSession, tmp_path: Path) -> None:
     live = Live(spark, tmp_path, SCHEMA)
     tables = posts(6)
     live.add(*tables[:2])
@@ -103,7 +105,9 @@ def test_slots_follow_by_hand_in_both_operators(spark: SparkSession, tmp_path: P
     assert {row["tag"]: row["n"] for row in live.output(5)} == replayed(tables)[1][5]
 
 
-def test_tables_planned_on_a_sample_serve_from_the_first_batch(spark: SparkSession, tmp_path: Path) -> None:
+def test_tables_planned_on_a_sample_are_used_from_the_first_batch(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     tables = posts(3, change=9)
     sample = spark.createDataFrame(tables[0])
     plan = unskew.plan_chain(sample, ["region", "tag"], slots=3, buckets=64)
@@ -126,9 +130,9 @@ def test_closed_windows_go_on_to_the_next_operator(spark: SparkSession, tmp_path
         window="10 minutes", n=unskew.count()
     )
     live.run(windows.thenBy("n").aggregate(windows=unskew.count()))
-    found = {row["n"]: row["windows"] for rows in live.outputs().values() for row in rows}
+    windows_by_count = {row["n"]: row["windows"] for rows in live.outputs().values() for row in rows}
     # a: 2, 1, 1 and b: 4, 2, 2 records in the windows that closed: from 12:00, 12:10 and 12:30
-    assert found == {1: 2, 2: 3, 4: 1}
+    assert windows_by_count == {1: 2, 2: 3, 4: 1}
 
 
 def test_another_number_of_operators_is_refused(spark: SparkSession, tmp_path: Path) -> None:
@@ -143,23 +147,23 @@ def test_another_number_of_operators_is_refused(spark: SparkSession, tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("given", "says"),
+    ("options", "message"),
     [
         ({"options": {"evry": 3}}, "has no option 'evry'"),
         ({"planner": "pkg"}, "splits keys"),
         ({"policy": unskew.Policy(horizon=9)}, "leave policy out"),
     ],
 )
-def test_what_does_not_fit_is_refused_before_anything_is_written(
-    spark: SparkSession, tmp_path: Path, given: dict[str, Any], says: str
+def test_wrong_options_are_refused_before_anything_is_written(
+    spark: SparkSession, tmp_path: Path, options: dict[str, Any], message: str
 ) -> None:
     live = Live(spark, tmp_path, SCHEMA)
-    with pytest.raises(ValueError, match=says):
-        live.run(numbered(live.events()), **given)
+    with pytest.raises(ValueError, match=message):
+        live.run(numbered(live.events()), **options)
     assert not Path(live.checkpoint).exists()
 
 
-def test_the_next_key_is_among_what_the_operator_puts_out(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_next_key_must_be_among_what_the_operator_emits(spark: SparkSession, tmp_path: Path) -> None:
     events = Live(spark, tmp_path, SCHEMA).events()
     with pytest.raises(ValueError, match="there is no column 'tag'"):
         unskew.stream(events, "region").aggregate(n=unskew.count()).thenBy("tag")

@@ -13,8 +13,8 @@ def test_labels_hash_in_spark_to_their_slot(spark: SparkSession) -> None:
     for partitions in (1, 3, 16):
         labels = slot_labels(partitions)
         rows = spark.createDataFrame([(label,) for label in labels], "label int")
-        found = rows.select("label", F.hash("label").alias("hash")).collect()
-        assert {r["label"]: r["hash"] for r in found} == {
+        hashed = rows.select("label", F.hash("label").alias("hash")).collect()
+        assert {r["label"]: r["hash"] for r in hashed} == {
             label: int(h) for label, h in zip(labels, spark_hash(np.array(labels)), strict=True)
         }
-        assert {r["label"]: r["hash"] % partitions for r in found} == {n: i for i, n in enumerate(labels)}
+        assert {r["label"]: r["hash"] % partitions for r in hashed} == {n: i for i, n in enumerate(labels)}

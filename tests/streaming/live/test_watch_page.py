@@ -1,4 +1,4 @@
-"""`unskew watch` beside a query that runs, in a real browser."""
+"""`unskew watch` on a running query, in a real browser."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def text(browser: Browser, name: str) -> str:
     return str(browser.evaluate(f"document.getElementById('{name}').textContent"))
 
 
-def test_the_page_follows_a_query_that_runs(spark: SparkSession, tmp_path: Path, browser: Browser) -> None:
+def test_the_page_follows_a_running_query(spark: SparkSession, tmp_path: Path, browser: Browser) -> None:
     live = Live(spark, tmp_path, "k string, v long")
     tables = itertools.cycle(drifting(batches=12, rows=300, keys=40, exponent=1.3, change=3))
     batches = itertools.count(1)
@@ -37,19 +37,19 @@ def test_the_page_follows_a_query_that_runs(spark: SparkSession, tmp_path: Path,
     policy = unskew.Policy(patience=1, cooldown=0)
     query = live.start(operation, f"parquet:{tmp_path / 'out'}", slots=2, policy=policy)
 
-    def followed() -> float:
-        """Seconds from the line of one more batch until the page showed it."""
+    def delay() -> float:
+        """Seconds from the next batch's line in the journal until the page shows it."""
         batch = next(batches)
         live.add(next(tables))
-        seen = shown(browser, batch)
-        return seen - float(query.journal()[batch]["time"])
+        shown_at = shown(browser, batch)
+        return shown_at - float(query.journal()[batch]["time"])
 
     try:
         with watching_in(browser, live.checkpoint):
             shown(browser, 0)
             browser.evaluate("window.neverReloaded = true")
             for _ in range(4):
-                within(UPDATE, followed)
+                within(UPDATE, delay)
             assert browser.evaluate("window.neverReloaded")
             assert browser.evaluate("document.getElementById('status').dataset.word") == "running"
             lines = query.journal()
@@ -64,7 +64,9 @@ def test_the_page_follows_a_query_that_runs(spark: SparkSession, tmp_path: Path,
         query.stop()
 
 
-def test_each_operator_of_a_chain_has_its_page(spark: SparkSession, tmp_path: Path, browser: Browser) -> None:
+def test_each_operator_of_a_chain_has_its_own_page(
+    spark: SparkSession, tmp_path: Path, browser: Browser
+) -> None:
     live = Live(spark, tmp_path, chain.SCHEMA)
     live.add(*chain.posts(3))
     query = live.run(chain.numbered(live.events()))

@@ -1,4 +1,4 @@
-"""Aggregates: equal to plain Python over the records, however these were split and merged."""
+"""Aggregates equal plain Python over the same records, however these were split and merged."""
 
 from __future__ import annotations
 
@@ -60,9 +60,9 @@ RECORDS = st.lists(st.fixed_dictionaries({name: st.none() | v for name, v in _VA
 
 
 def order(value: Any) -> Any:
-    """Spark's order of values: NaN above all numbers; strings by their bytes."""
+    """Spark's order of values: NaN above all numbers with either sign; strings by their bytes."""
     if isinstance(value, float):
-        return (math.isnan(value), 0.0 if math.isnan(value) else value, math.copysign(1, value))
+        return (True, 0.0, 1.0) if math.isnan(value) else (False, value, math.copysign(1, value))
     return value.encode() if isinstance(value, str) else value
 
 
@@ -93,9 +93,9 @@ def py_variance(values: list[Any]) -> Any:
 
 def py_edge(x: str, by: str, pick: Callable[[list[Any]], Any]) -> Callable[[Rows], Any]:
     def of(rows: Rows) -> Any:
-        known = [row for row in rows if row[by] is not None]
-        edge = order(pick([row[by] for row in known])) if known else None
-        tied = [row[x] for row in known if order(row[by]) == edge]
+        timed = [row for row in rows if row[by] is not None]
+        edge = order(pick([row[by] for row in timed])) if timed else None
+        tied = [row[x] for row in timed if order(row[by]) == edge]
         return pick([value for value in tied if value is not None])
 
     return of
@@ -144,7 +144,7 @@ def table(rows: Rows) -> pa.Table:
 
 
 def dense(ids: Sequence[int]) -> tuple[list[int], np.ndarray, int]:
-    """The groups that occur, in order of first appearance reversed; and the ids numbered by them."""
+    """The groups that occur, last new group first; the ids renumbered in that order; and how many groups there are."""
     present = list(dict.fromkeys(ids))[::-1]
     numbers = {group: n for n, group in enumerate(present)}
     return present, np.array([numbers[i] for i in ids], np.int64), len(present)
@@ -154,11 +154,11 @@ def assert_alike(ours: pa.Table, truth: pa.Table | dict[str, list[Any]]) -> None
     expected = truth if isinstance(truth, dict) else truth.to_pydict()
     for name, column in ours.to_pydict().items():
         rounded = name.startswith(("sum x", "mean", "variance"))
-        for value, wanted in zip(column, expected[name], strict=True):
-            if rounded and isinstance(value, float) and wanted is not None:
-                assert math.isclose(value, wanted, rel_tol=1e-9, abs_tol=1e-6), name
+        for value, true_value in zip(column, expected[name], strict=True):
+            if rounded and isinstance(value, float) and true_value is not None:
+                assert math.isclose(value, true_value, rel_tol=1e-9, abs_tol=1e-6), name
             else:  # by repr, so that NaN equals itself and -0.0 is not 0.0
-                assert repr(value) == repr(wanted), name
+                assert repr(value) == repr(true_value), name
 
 
 @settings(max_examples=60)
@@ -173,9 +173,9 @@ def test_any_split_merged_in_any_order_equals_plain_python(rows: Rows, data: st.
 
     states: list[tuple[list[int], pa.Table]] = []
     for part in data.draw(st.permutations(range(4))):
-        mine = [i for i in range(len(rows)) if parts[i] == part]
-        local, local_ids, size = dense([ids[i] for i in mine])
-        states.append((local, ALL.partial(table([rows[i] for i in mine]), local_ids, size)))
+        members = [i for i in range(len(rows)) if parts[i] == part]
+        local, local_ids, size = dense([ids[i] for i in members])
+        states.append((local, ALL.partial(table([rows[i] for i in members]), local_ids, size)))
     while len(states) > 1:  # merge two or three of them, until one is left
         taken = [states.pop() for _ in range(data.draw(st.integers(2, 3 if len(states) > 2 else 2)))]
         local, local_ids, size = dense([group for labels, _ in taken for group in labels])
@@ -186,14 +186,14 @@ def test_any_split_merged_in_any_order_equals_plain_python(rows: Rows, data: st.
 
     assert merged.schema == at_once.schema == ALL.state_schema
     assert_alike(merged, at_once)
-    members = [[row for row, i in zip(table(rows).to_pylist(), ids, strict=True) if i == g] for g in present]
+    rows_of = [[row for row, i in zip(table(rows).to_pylist(), ids, strict=True) if i == g] for g in present]
     final = ALL.final(merged)
     assert final.schema == ALL.output_schema
-    assert_alike(final, {name: [python(m) for m in members] for name, (_, python) in CASES.items()})
+    assert_alike(final, {name: [python(group) for group in rows_of] for name, (_, python) in CASES.items()})
 
 
 def over(aggregate: Aggregate, values: pa.Array, ids: Sequence[int] | None = None) -> list[Any]:
-    """The aggregate of column x, all in one group or in those given."""
+    """The aggregate of column x, in one group or in the groups `ids`."""
     rows = pa.table({"x": values})
     groups = np.zeros(len(rows), np.int64) if ids is None else np.array(ids, np.int64)
     aggregation = Aggregation({"a": aggregate}, rows.schema)
@@ -207,7 +207,7 @@ def test_no_rows_and_no_groups_give_an_empty_table() -> None:
     assert ALL.final(state).schema == ALL.output_schema
 
 
-def test_of_nulls_only_there_are_counts_but_no_values() -> None:
+def test_only_nulls_give_counts_but_no_values() -> None:
     rows = table([dict.fromkeys(SCHEMA.names)] * 2)
     [result] = ALL.final(ALL.partial(rows, np.zeros(2, np.int64), 1)).to_pylist()
     for name, value in result.items():
@@ -227,17 +227,17 @@ def test_chunked_sliced_and_encoded_columns_are_read_alike() -> None:
         "top": top_k("x"),
         "d": approx_distinct("x"),
     }
-    wanted = None
+    expected = None
     for column in (chunks, encoded, large, pa.array(words)):
         rows = pa.table({"x": column})
         aggregation = Aggregation(names, rows.schema)
         state = aggregation.partial(rows, np.array([0, 0, 0, 1, 1, 1]), 2)
         padded = pa.concat_tables([state, state]).slice(1, 2)  # groups 1 and 0
         result = aggregation.final(aggregation.merge(padded, np.array([1, 0]), 2)).to_pydict()
-        wanted = wanted or result
-        assert result == wanted
-    assert wanted is not None
-    assert (wanted["min"], wanted["last"], wanted["n"], wanted["d"]) == (
+        expected = expected or result
+        assert result == expected
+    assert expected is not None
+    assert (expected["min"], expected["last"], expected["n"], expected["d"]) == (
         ["a", "a"],
         ["b", "c"],
         [2, 3],
@@ -251,13 +251,13 @@ def test_records_of_another_width_than_declared_are_cast() -> None:
     assert state.schema == aggregation.state_schema
 
 
-def test_survives_pickling() -> None:
-    again = pickle.loads(pickle.dumps(ALL))
-    assert again == ALL
-    assert again.state_schema == ALL.state_schema
+def test_an_aggregation_survives_pickling() -> None:
+    unpickled = pickle.loads(pickle.dumps(ALL))
+    assert unpickled == ALL
+    assert unpickled.state_schema == ALL.state_schema
 
 
-def test_state_columns_have_names_of_their_own() -> None:
+def test_state_columns_have_unique_names() -> None:
     aggregation = Aggregation({"a": mean("i"), "a.sum": count(), "a.count": agg.sum("i")}, SCHEMA)
     assert len(set(aggregation.state_schema.names)) == 4
     assert aggregation.output_schema.names == ["a", "a.sum", "a.count"]
@@ -329,6 +329,10 @@ def test_last_takes_a_null_value_and_ignores_a_null_time() -> None:
     assert result.to_pylist() == [{"first": "a", "last": None}]
 
 
+def test_nan_is_one_value_with_either_sign() -> None:
+    assert over(approx_distinct("x"), pa.array([math.nan, -math.nan, 1.0])) == [2]
+
+
 @pytest.mark.parametrize("k", [2, 16, 256])
 def test_distinct_is_exact_up_to_k_and_the_state_stays_bounded(k: int) -> None:
     assert over(approx_distinct("x", k), pa.array(list(range(k)) * 3)) == [k]
@@ -341,21 +345,21 @@ def test_distinct_is_exact_up_to_k_and_the_state_stays_bounded(k: int) -> None:
 
 def test_distinct_errs_by_about_one_in_root_k() -> None:
     k, sizes = 256, np.repeat(np.array([300, 1_000, 4_000]), 20)
-    values = np.arange(sizes.sum())  # other values in every group
+    values = np.arange(sizes.sum())  # different values in every group
     ids = np.repeat(np.arange(len(sizes)), sizes)
     errors = np.array(over(approx_distinct("x", k), pa.array(values), ids.tolist())) / sizes - 1
     assert np.sqrt((errors**2).mean()) < 1.2 / math.sqrt(k)
-    assert abs(errors.mean()) < 3 / math.sqrt(k * len(sizes))  # and is not biased
+    assert abs(errors.mean()) < 3 / math.sqrt(k * len(sizes))  # and they are not biased
     assert errors.any()
 
 
 def test_top_k_does_not_lose_a_value_that_trickles_in() -> None:
     aggregation = Aggregation({"a": top_k("x", 1)}, pa.schema({"x": pa.int64()}))
-    others = pa.table({"x": list(range(8)) * 2})  # take all eight counters, twice each
-    state = aggregation.partial(others, np.zeros(16, np.int64), 1)
+    rivals = pa.table({"x": list(range(8)) * 2})  # they take all eight counters, twice each
+    state = aggregation.partial(rivals, np.zeros(16, np.int64), 1)
     for _ in range(50):
-        one = aggregation.partial(pa.table({"x": [99]}), np.zeros(1, np.int64), 1)
-        state = aggregation.merge(pa.concat_tables([state, one]), np.zeros(2, np.int64), 1)
+        arrival = aggregation.partial(pa.table({"x": [99]}), np.zeros(1, np.int64), 1)
+        state = aggregation.merge(pa.concat_tables([state, arrival]), np.zeros(2, np.int64), 1)
     [[top]] = aggregation.final(state)["a"].to_pylist()
     assert top["value"] == 99
     assert 50 - 66 / 9 <= top["count"] <= 50
@@ -377,14 +381,14 @@ def test_top_k_keeps_its_bounds_with_more_values_than_counters(
         both = new if state is None else pa.concat_tables([new, state])
         state = aggregation.merge(both, np.zeros(len(both), np.int64), 1)
     assert state is not None
-    kept = {pair["value"]: pair["count"] for pair in state["a.counts"][0].as_py()}
-    truth, off = Counter(values.tolist()), n / (8 * k + 1)
-    assert len(kept) <= 8 * k
-    assert all(truth[v] - off <= kept.get(v, 0) <= truth[v] for v in truth)
+    counters = {pair["value"]: pair["count"] for pair in state["a.counts"][0].as_py()}
+    truth, max_error = Counter(values.tolist()), n / (8 * k + 1)
+    assert len(counters) <= 8 * k
+    assert all(truth[v] - max_error <= counters.get(v, 0) <= truth[v] for v in truth)
     [returned] = aggregation.final(state)["a"].to_pylist()
     next_best = [n for _, n in truth.most_common(k + 1)][k] if len(truth) > k else 0
-    assert {v for v, n in truth.items() if n > next_best + off} <= {pair["value"] for pair in returned}
-    assert len(returned) == min(len(kept), k)
+    assert {v for v, n in truth.items() if n > next_best + max_error} <= {pair["value"] for pair in returned}
+    assert len(returned) == min(len(counters), k)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Aggregates by key and by window: what is put out, what is late, what expires."""
+"""Aggregates per key and per window: what is emitted, what is late, what expires."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ Event = tuple[str | None, int | None]  # key, event time in microseconds
 
 def records(events: list[Event], hashes: dict[str | None, int] | None = None) -> pa.Table:
     keys = pa.array([k for k, _ in events], pa.string())
-    named = hash_keys(keys) if hashes is None else np.array([hashes[k] for k, _ in events], np.int64)
+    hash_column = hash_keys(keys) if hashes is None else np.array([hashes[k] for k, _ in events], np.int64)
     times = pa.array([t for _, t in events], pa.int64()).cast(MOMENT)
     ones = pa.array(np.ones(len(events), np.int64))
-    return pa.table({"hash": named, "key.0": keys, "v": ones, "t": times})
+    return pa.table({"hash": hash_column, "key.0": keys, "v": ones, "t": times})
 
 
 class Slot:
@@ -58,33 +58,33 @@ class Slot:
         assert out.schema == self.operator.output
         state.applied = (state.applied or 0) + 1
         state.save(self.store, self.cache)
-        self.left = len(state)
+        self.state_rows = len(state)
         return out.to_pylist(), late
 
 
 def counts(out: list[dict[str, Any]]) -> dict[Any, int]:
     """Key, or (key, start of the window in microseconds) → count; each at most once."""
-    found = {}
+    counts = {}
     for row in out:
         assert row["n"] == row["total"]
         name = row["k"]
         if "window" in row:
             name = (row["k"], micros(row["window"]["start"]))
-        assert name not in found
-        found[name] = row["n"]
-    return found
+        assert name not in counts
+        counts[name] = row["n"]
+    return counts
 
 
 def micros(moment: Any) -> int:
     return int(pa.scalar(moment, MOMENT).cast(pa.int64()).as_py())
 
 
-def test_without_a_window_each_batch_puts_out_what_it_touched() -> None:
+def test_without_a_window_each_batch_emits_what_it_touched() -> None:
     slot = Slot()
     assert counts(slot.step([("a", 0), ("b", None), ("a", 0), (None, 0)])[0]) == {"a": 2, "b": 1, None: 1}
     assert counts(slot.step([("a", 0), (None, None)])[0]) == {"a": 3, None: 2}
     assert slot.step([])[0] == []
-    assert slot.left == 3
+    assert slot.state_rows == 3
 
 
 @given(st.integers(1, 12), st.integers(1, 12), st.lists(st.integers(-50, 50), max_size=10))
@@ -114,7 +114,7 @@ BATCHES = st.lists(
 def test_windows_equal_those_of_a_plain_dict(
     batches: list[tuple[list[tuple[Any, Any]], int]], lengths: tuple[int, int], emit: str
 ) -> None:
-    """Seconds here; the watermark never goes back, and there is none at first."""
+    """In seconds; the watermark never goes back, and there is none at first."""
     size, slide = lengths
     slot = Slot(window=Window(size * SECOND, slide * SECOND), emit=emit)
     opened: Counter[Any] = Counter()
@@ -132,13 +132,13 @@ def test_windows_equal_those_of_a_plain_dict(
                     touched.add((key, start * SECOND))
         closed = {w: n for w, n in opened.items() if watermark >= 0 and w[1] // SECOND + size <= watermark}
         expected = closed if emit == "closed" else {w: opened[w] for w in touched}
-        given_ = [(k, None if t is None else t * SECOND) for k, t in events]
-        out, found_late = slot.step(given_, Clock(0, 1000 * watermark if watermark >= 0 else -1))
+        in_micros = [(k, None if t is None else t * SECOND) for k, t in events]
+        out, reported_late = slot.step(in_micros, Clock(0, 1000 * watermark if watermark >= 0 else -1))
         assert counts(out) == expected
-        assert found_late == late
+        assert reported_late == late
         for window in closed:
             del opened[window]
-        assert slot.left == len(opened)
+        assert slot.state_rows == len(opened)
         for row in out:
             assert micros(row["window"]["end"]) - micros(row["window"]["start"]) == size * SECOND
         watermark = max(watermark, watermark + step)
@@ -152,7 +152,7 @@ def test_a_window_closes_when_the_watermark_reaches_its_end(emit: str) -> None:
     assert (counts(out), late) == ({} if emit == "closed" else {("a", 0): 2}, 0)
     out, late = slot.step([("a", 5 * SECOND), ("a", 10 * SECOND)], Clock(0, 10_000))
     assert (counts(out), late) == ({("a", 0): 2} if emit == "closed" else {("a", 10 * SECOND): 1}, 1)
-    assert slot.left == 1
+    assert slot.state_rows == 1
 
 
 def test_windows_of_the_sixties_stay_open_while_there_is_no_watermark() -> None:
@@ -166,24 +166,24 @@ def test_by_the_clock_a_key_expires_after_its_last_record() -> None:
     slot.step([("a", 0), ("b", 0)], Clock(1000))
     slot.step([("a", 0)], Clock(1050))
     slot.step([], Clock(1099))
-    assert slot.left == 2
+    assert slot.state_rows == 2
     slot.step([], Clock(1100))
-    assert slot.left == 1
+    assert slot.state_rows == 1
     assert counts(slot.step([("a", 0), ("b", 0)], Clock(1149))[0]) == {"a": 3, "b": 1}
 
 
 def test_by_event_time_a_key_expires_after_its_latest_record_whenever_that_came() -> None:
     slot = Slot(expiry=Expiry(100, by_event_time=True))
     slot.step([("a", 500_000), ("a", 900_000), ("b", 800_000)], Clock(0, -1))
-    slot.step([("a", 100_000)], Clock(0, 899))  # an old record does not bring the end forward
-    assert slot.left == 2
+    slot.step([("a", 100_000)], Clock(0, 899))  # an old record does not bring the deadline forward
+    assert slot.state_rows == 2
     slot.step([], Clock(10**9, 900))
-    assert slot.left == 1
+    assert slot.state_rows == 1
     assert counts(slot.step([("a", 950_000), ("b", 950_000)], Clock(0, 999))[0]) == {"a": 4, "b": 1}
     slot.step([], Clock(0, 1049))
-    assert slot.left == 2
+    assert slot.state_rows == 2
     slot.step([], Clock(0, 1050))
-    assert slot.left == 0
+    assert slot.state_rows == 0
 
 
 def test_keys_that_share_a_hash_keep_their_own_counts_and_deadlines() -> None:
@@ -191,10 +191,10 @@ def test_keys_that_share_a_hash_keep_their_own_counts_and_deadlines() -> None:
     hashes: dict[str | None, int] = {"a": 5, "b": 5, "c": 7, "d": 5}
     events: list[Event] = [("a", 100_000), ("b", 200_000), ("c", 300_000), ("d", 400_000)]
     assert counts(slot.step(events, Clock(0, 0), 4, hashes)[0]) == {"a": 1, "b": 1, "c": 1, "d": 1}
-    for watermark, left in ((110, "bcd"), (210, "cd"), (310, "d"), (410, "")):
+    for watermark, remaining in ((110, "bcd"), (210, "cd"), (310, "d"), (410, "")):
         slot.step([], Clock(0, watermark))
         state = SlotState.load(slot.operator.layout, 8, slot.store, slot.cache)
-        assert sorted(state.everything()["key.0"].to_pylist()) == list(left)
+        assert sorted(state.everything()["key.0"].to_pylist()) == list(remaining)
 
 
 @pytest.mark.parametrize("tasks", [1, 3])
@@ -205,7 +205,7 @@ def test_the_number_of_map_tasks_does_not_matter(tasks: int) -> None:
 
 
 @pytest.mark.parametrize("by_event_time", [False, True])
-def test_a_key_that_was_idle_too_long_begins_anew_even_in_the_batch_that_finds_out(
+def test_a_key_that_was_idle_too_long_starts_again_even_in_the_batch_that_expires_it(
     by_event_time: bool,
 ) -> None:
     slot = Slot(expiry=Expiry(1000, by_event_time))

@@ -30,8 +30,8 @@ class Slot:
     """One slot that keeps its state from batch to batch."""
 
     def __init__(self, fn: Callable[..., Any], each: bool = False, **options: Any) -> None:
-        given = {"state": STATE, "output": OUTPUT, "time": "t", "expiry": None, "expired": None, **options}
-        self.operator = UpdateOperator(KEY, fn=fn, each=each, records=RECORDS, **given)
+        defaults = {"state": STATE, "output": OUTPUT, "time": "t", "expiry": None, "expired": None}
+        self.operator = UpdateOperator(KEY, fn=fn, each=each, records=RECORDS, **{**defaults, **options})
         self.store, self.cache = DictStore(), ForgetfulCache(Random(1))
 
     def step(self, rows: Rows, clock: Clock = Clock(0)) -> list[dict[str, Any]]:  # noqa: B008 it is frozen
@@ -55,12 +55,12 @@ class Slot:
 
 
 def counting(rows: pd.DataFrame, states: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Counts by key; keeps the last value as text; drops a key that sends -1."""
+    """Counts per key; keeps the last value as text; drops a key that sends -1."""
     by_key = rows.groupby(level=0)["v"]
     states["n"] = states["n"].fillna(0) + by_key.size()
     states["last"] = by_key.last().map(lambda v: None if pd.isna(v) else str(int(v)))
-    gone = by_key.min().eq(-1).fillna(False).astype(bool)
-    return states[["k", "n"]], states[~gone]
+    dropped = by_key.min().eq(-1).fillna(False).astype(bool)
+    return states[["k", "n"]], states[~dropped]
 
 
 def counting_each(
@@ -68,9 +68,9 @@ def counting_each(
 ) -> tuple[dict[str, Any], dict[str, Any] | None]:
     """The same, key by key."""
     n = (0 if state is None else state["n"]) + len(rows)
-    known = [int(v) for v in rows["v"] if not pd.isna(v)]
-    last = str(known[-1]) if known else None
-    return {"k": key[0], "n": n}, None if known and min(known) == -1 else {"n": n, "last": last}
+    values = [int(v) for v in rows["v"] if not pd.isna(v)]
+    last = str(values[-1]) if values else None
+    return {"k": key[0], "n": n}, None if values and min(values) == -1 else {"n": n, "last": last}
 
 
 @pytest.mark.parametrize(("fn", "each"), [(counting, False), (counting_each, True)])
@@ -84,19 +84,19 @@ def test_states_are_kept_from_batch_to_batch_and_dropped_on_demand(fn: Any, each
         ]
         expected = {}
         for key in dict.fromkeys(k for k, _ in rows):
-            own = [v for k, v in rows if k == key]
-            known = [v for v in own if v is not None]
-            n = truth.get(key, (0, None))[0] + len(own)
+            key_values = [v for k, v in rows if k == key]
+            present = [v for v in key_values if v is not None]
+            n = truth.get(key, (0, None))[0] + len(key_values)
             expected[key] = n
-            truth[key] = (n, str(known[-1]) if known else None)
-            if -1 in known:
+            truth[key] = (n, str(present[-1]) if present else None)
+            if -1 in present:
                 del truth[key]
         assert {row["k"]: row["n"] for row in slot.step(rows)} == expected
         assert slot.state() == truth
     assert slot.step([]) == []
 
 
-def test_each_gets_plain_python_values_and_none_where_there_is_none() -> None:
+def test_each_gets_plain_python_values_and_none_if_there_is_no_state() -> None:
     types = {
         "i": pa.int64(),
         "f": pa.float64(),
@@ -119,21 +119,21 @@ def test_each_gets_plain_python_values_and_none_where_there_is_none() -> None:
         "many": [1, 2],
     }
     empty = dict.fromkeys(types)
-    seen = []
+    calls = []
 
     def fn(key: Any, rows: pd.DataFrame, state: Any) -> Any:
-        seen.append((key, state))
+        calls.append((key, state))
         return None, full if key == ("a",) else empty
 
     slot = Slot(fn, each=True, state=pa.schema(types))
     slot.step([("a", 1), (None, 1)])
     slot.step([("a", 1), (None, 1)])
-    assert seen == [(("a",), None), ((None,), None), (("a",), full), ((None,), empty)]
-    assert type(seen[2][1]["i"]) is int
+    assert calls == [(("a",), None), ((None,), None), (("a",), full), ((None,), empty)]
+    assert type(calls[2][1]["i"]) is int
 
 
 @pytest.mark.parametrize("returned", ["dict", "list", "frame", "none"])
-def test_each_may_put_out_rows_in_several_ways(returned: str) -> None:
+def test_each_may_emit_rows_in_several_ways(returned: str) -> None:
     row = {"k": "a", "n": 1}
     out: Any = {"dict": row, "list": [row, row], "frame": pd.DataFrame([row] * 3), "none": None}[returned]
     slot = Slot(lambda key, rows, state: (out, None), each=True)
@@ -143,21 +143,21 @@ def test_each_may_put_out_rows_in_several_ways(returned: str) -> None:
 
 def test_whole_numbers_stay_whole() -> None:
     large = 2**53 + 1
-    seen = {}
+    values: list[Any] = []
 
     def fn(rows: pd.DataFrame, states: pd.DataFrame) -> Any:
-        seen["v"] = rows["v"].tolist()
+        values.extend(rows["v"])
         states["n"] = rows.groupby(level=0)["v"].max()
         return None, states
 
     slot = Slot(fn)
     slot.step([("a", large), ("b", None), ("a", None)])
-    assert seen["v"][0] == large
+    assert values[0] == large
     assert slot.state() == {"a": (large, None), "b": (None, None)}
 
 
 @pytest.mark.parametrize("by_event_time", [False, True])
-def test_expired_states_may_say_good_bye(by_event_time: bool) -> None:
+def test_expired_states_may_emit_rows(by_event_time: bool) -> None:
     slot = Slot(
         counting,
         expiry=Expiry(100, by_event_time),
@@ -171,7 +171,7 @@ def test_expired_states_may_say_good_bye(by_event_time: bool) -> None:
     assert set(slot.state()) == {"b"}
 
 
-def test_expired_may_put_out_nothing() -> None:
+def test_expired_may_emit_nothing() -> None:
     slot = Slot(counting, expiry=Expiry(100, False), expired=lambda states: None)
     slot.step([("a", 1)], Clock(0))
     assert slot.step([], Clock(100)) == []
@@ -205,7 +205,7 @@ def together(rows: pd.DataFrame, states: pd.DataFrame) -> Any:
 @pytest.mark.parametrize(
     ("fn", "message"),
     [
-        (together, "on no half of them alone"),
+        (together, "not on either half of them alone"),
         (lambda rows, states: states, "must return \\(out, states\\), not DataFrame"),
         (lambda rows, states: (None, None), "must return \\(out, states\\)"),
         (lambda rows, states: (None, states.set_axis(states.index + 1)), "keep their index"),
@@ -216,7 +216,7 @@ def together(rows: pd.DataFrame, states: pd.DataFrame) -> Any:
         (lambda rows, states: (7, states), "out must be a pandas DataFrame, not int"),
     ],
 )
-def test_what_a_function_does_wrong_is_told(fn: Any, message: str) -> None:
+def test_a_mistake_of_a_function_is_reported(fn: Any, message: str) -> None:
     slot = Slot(fn)
     with pytest.raises(UpdateError, match=message):
         slot.step([("a", 1), ("b", 2)])
@@ -234,12 +234,12 @@ def test_what_a_function_does_wrong_is_told(fn: Any, message: str) -> None:
         (7, "failed on key 'a'"),
     ],
 )
-def test_what_a_function_of_one_key_does_wrong_is_told(returned: Any, message: str) -> None:
+def test_a_mistake_of_a_function_of_one_key_is_reported(returned: Any, message: str) -> None:
     with pytest.raises(UpdateError, match=message):
         Slot(lambda key, rows, state: returned, each=True).step([("a", 1)])
 
 
-def test_nan_is_a_number() -> None:
+def test_nan_is_not_null() -> None:
     state = pa.schema([("f", pa.float64())])
     slot = Slot(
         lambda key, rows, state: (None, {"f": float("nan") if key == ("a",) else pd.NA}), True, state=state
@@ -248,7 +248,7 @@ def test_nan_is_a_number() -> None:
     assert repr(slot.state()) == repr({"a": (float("nan"),), "b": (None,)})
 
 
-def test_what_pandas_has_for_missing_values_is_missing() -> None:
+def test_missing_values_of_pandas_become_null() -> None:
     slot = Slot(lambda key, rows, state: (None, {"n": pd.NA, "last": pd.NaT}), each=True)
     slot.step([("a", 1)])
     assert slot.state() == {"a": (None, None)}

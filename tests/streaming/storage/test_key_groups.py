@@ -1,4 +1,4 @@
-"""Keys are told apart by value, as Spark's grouping does it, also where they share a hash."""
+"""Keys are distinguished by value, as Spark's grouping does, even if they share a hash."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.streaming.worker.slot_world import KEYS, alike
-from unskew.streaming.storage.key_groups import find, groups_of, mixed, same_keys
+from unskew.streaming.storage.key_groups import find_rows, groups_of, same_keys, window_ids
 from unskew.streaming.worker.packing import normal_keys
 
 ROWS = st.sampled_from(sorted(KEYS)).flatmap(
@@ -29,11 +29,11 @@ def columns_of(kind: str, keys: list[tuple[Any, ...]]) -> list[pa.Array]:
 
 @given(ROWS)
 def test_groups_are_the_keys_in_the_order_of_their_first_rows(drawn: tuple[str, list[Any]]) -> None:
-    """Ids collide at random here, but equal keys always have one id."""
+    """Ids collide at random here, but equal keys always have the same id."""
     kind, rows = drawn
     keys = [key for key, _ in rows]
-    seen = {alike(key): n for key, n in reversed(rows)}
-    ids = np.array([seen[alike(key)] for key in keys], np.int64)
+    id_of = {alike(key): n for key, n in reversed(rows)}
+    ids = np.array([id_of[alike(key)] for key in keys], np.int64)
     groups, firsts = groups_of(ids, columns_of(kind, keys))
     numbers: dict[Any, int] = {}
     expected = [numbers.setdefault(alike(key), len(numbers)) for key in keys]
@@ -42,25 +42,25 @@ def test_groups_are_the_keys_in_the_order_of_their_first_rows(drawn: tuple[str, 
 
 
 @given(ROWS, st.data())
-def test_each_key_is_found_where_it_stands_or_not_at_all(
+def test_each_key_is_found_in_its_row_or_not_at_all(
     drawn: tuple[str, list[Any]], data: st.DataObject
 ) -> None:
     kind, rows = drawn
     run = sorted({alike(key): (n, key) for key, n in rows}.values(), key=lambda row: row[0])
     places = {alike(key): i for i, (_, key) in enumerate(run)}
     ids = {alike(key): n for n, key in run}
-    asked = data.draw(st.lists(st.sampled_from(KEYS[kind][1]), max_size=8))
-    found = find(
+    keys = data.draw(st.lists(st.sampled_from(KEYS[kind][1]), max_size=8))
+    found_rows = find_rows(
         np.array([n for n, _ in run], np.int64),
         columns_of(kind, [key for _, key in run]),
-        np.array([ids.get(alike(key), 1) for key in asked], np.int64),
-        columns_of(kind, asked),
+        np.array([ids.get(alike(key), 1) for key in keys], np.int64),
+        columns_of(kind, keys),
     )
-    assert found.tolist() == [places.get(alike(key), -1) for key in asked]
+    assert found_rows.tolist() == [places.get(alike(key), -1) for key in keys]
 
 
 def test_many_keys_may_share_one_hash() -> None:
-    """(x, null) and (null, x) have one hash in Spark: there can be as many such pairs as there are x."""
+    """(x, null) and (null, x) have the same hash in Spark, for every x."""
     n = 20_000
     left = pa.array([f"{i}" for i in range(n)] + [None] * n)
     right = pa.array([None] * n + [f"{i}" for i in range(n)])
@@ -72,11 +72,11 @@ def test_many_keys_may_share_one_hash() -> None:
 @pytest.mark.parametrize("kind", sorted(KEYS))
 def test_keys_are_compared_as_spark_groups_them(kind: str) -> None:
     keys = KEYS[kind][1]
-    for one in keys:
-        same = same_keys(columns_of(kind, [one] * len(keys)), columns_of(kind, keys))
-        assert same.tolist() == [alike(one) == alike(other) for other in keys]
+    for left in keys:
+        same = same_keys(columns_of(kind, [left] * len(keys)), columns_of(kind, keys))
+        assert same.tolist() == [alike(left) == alike(right) for right in keys]
 
 
 def test_ids_of_windows_differ() -> None:
-    hashes, moments = np.meshgrid(np.arange(-50, 50), np.arange(0, 6_000_000_000, 60_000_000))
-    assert len(np.unique(mixed(hashes.ravel(), moments.ravel()))) == hashes.size
+    hashes, starts = np.meshgrid(np.arange(-50, 50), np.arange(0, 6_000_000_000, 60_000_000))
+    assert len(np.unique(window_ids(hashes.ravel(), starts.ravel()))) == hashes.size

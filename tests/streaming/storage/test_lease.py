@@ -1,4 +1,4 @@
-"""One query a checkpoint."""
+"""One query per checkpoint."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ input()
 """
 
 
-def test_the_second_is_refused_until_the_first_lets_go(tmp_path: Path) -> None:
+def test_the_second_query_is_refused_until_the_first_releases_its_lease(tmp_path: Path) -> None:
     first = Lease(str(tmp_path)).take()
     second = Lease(f"{tmp_path}/")
     with pytest.raises(ValueError, match=f"process {os.getpid()} runs on this checkpoint: stop that query"):
@@ -35,21 +35,21 @@ def test_the_second_is_refused_until_the_first_lets_go(tmp_path: Path) -> None:
 
 
 def test_other_checkpoints_are_free(tmp_path: Path) -> None:
-    one, two = Lease(str(tmp_path / "one")).take(), Lease(str(tmp_path / "two")).take()
-    one.release()
-    two.release()
+    leases = [Lease(str(tmp_path / name)).take() for name in ("first", "second")]
+    for lease in leases:
+        lease.release()
 
 
 def test_a_live_process_is_respected_and_a_dead_one_is_not(tmp_path: Path) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", TAKE, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as other:
-        assert other.stdout is not None
-        assert other.stdout.readline() == b"held\n"
-        with pytest.raises(ValueError, match=f"process {other.pid} runs on this checkpoint: stop that"):
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
+        with pytest.raises(ValueError, match=f"process {holder.pid} runs on this checkpoint: stop that"):
             Lease(str(tmp_path)).take()
-        other.kill()
-    assert (tmp_path / "unskew" / "lease").exists(), "it had no time to let go"
+        holder.kill()
+    assert (tmp_path / "unskew" / "lease").exists(), "it had no time to release its lease"
     Lease(str(tmp_path)).take().release()
     assert not (tmp_path / "unskew" / "lease").exists()
 
@@ -59,26 +59,26 @@ def write(tmp_path: Path, text: str) -> None:
     (tmp_path / "unskew" / "lease").write_text(text)
 
 
-def test_of_another_machine_the_remedy_is_told(tmp_path: Path) -> None:
+def test_a_lease_of_another_machine_is_refused_with_a_remedy(tmp_path: Path) -> None:
     write(tmp_path, json.dumps({"host": "far-away", "pid": 1, "born": "5", "token": "t"}))
     with pytest.raises(
-        ValueError, match=f"process 1 on far-away .* if it is dead remove {tmp_path}/unskew/lease"
+        ValueError, match=f"process 1 on far-away .* if it is dead, remove {tmp_path}/unskew/lease"
     ):
         Lease(str(tmp_path)).take()
 
 
-def test_a_process_number_that_was_given_out_again_holds_nothing(tmp_path: Path) -> None:
+def test_a_reused_process_id_holds_nothing(tmp_path: Path) -> None:
     lease = Lease(str(tmp_path)).take()
-    about = json.loads((tmp_path / "unskew" / "lease").read_text())
+    content = json.loads((tmp_path / "unskew" / "lease").read_text())
     lease.release()
-    write(tmp_path, json.dumps({**about, "pid": os.getppid(), "born": "1"}))
+    write(tmp_path, json.dumps({**content, "pid": os.getppid(), "born": "1"}))
     Lease(str(tmp_path)).take().release()
-    write(tmp_path, json.dumps(about))  # as left by an earlier process that had our number
+    write(tmp_path, json.dumps(content))  # as left by an earlier process that had our id
     Lease(str(tmp_path)).take().release()
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "7", "{}"])
-def test_half_a_lock_is_nobodys(tmp_path: Path, text: str) -> None:
+def test_half_a_lease_is_ignored(tmp_path: Path, text: str) -> None:
     write(tmp_path, text)
     if text == "{}":
         with pytest.raises(ValueError, match="remove"):

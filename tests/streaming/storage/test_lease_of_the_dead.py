@@ -1,4 +1,4 @@
-"""A killed driver holds nothing, even before its parent has noticed; and letting go never hides why a query ended."""
+"""A killed driver holds nothing, even before its parent has noticed; and a release never hides why a query ended."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from unskew.streaming.storage.lease import Lease
 def test_a_killed_process_whose_parent_has_not_noticed(tmp_path: Path) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", TAKE, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as other:
-        assert other.stdout is not None
-        assert other.stdout.readline() == b"held\n"
-        other.kill()
-        os.waitid(os.P_PID, other.pid, os.WEXITED | os.WNOWAIT)  # it is dead, and left as it is
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
+        holder.kill()
+        os.waitid(os.P_PID, holder.pid, os.WEXITED | os.WNOWAIT)  # it is dead, but remains a zombie
         Lease(str(tmp_path)).take().release()
 
 
-def test_a_lock_that_cannot_be_removed_is_let_go_all_the_same(
+def test_a_lease_whose_file_cannot_be_deleted_is_released_all_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lease = Lease(str(tmp_path)).take()

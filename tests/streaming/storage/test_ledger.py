@@ -32,8 +32,7 @@ def report(slot: int = 0, batch: int = 0, exported: tuple[Exported, ...] | None 
 def test_a_turn_is_read_back(ledger: Ledger) -> None:
     turn = Turn(4, TABLE, OTHER, (Handoff("handoffs/3/0-1-x", 0, 1, 4, 5, 80),), frozenset({0}), {0: 3, 1: 2})
     assert ledger.publish(turn) is turn
-    found = Ledger(str(ledger.folder.address).removesuffix("/unskew"), "this").turn(4)
-    assert found == turn
+    assert Ledger(str(ledger.folder.address).removesuffix("/unskew"), "this").turn(4) == turn
     assert ledger.find_turn(5) is None
 
 
@@ -43,8 +42,8 @@ def test_the_first_turn_that_is_published_counts(ledger: Ledger) -> None:
     assert ledger.turn(0).table == TABLE
 
 
-def test_of_drivers_that_publish_at_once_one_wins_and_all_go_on_with_its_tables(tmp_path: Path) -> None:
-    """Each driver is past the check for a published turn before any of them publishes."""
+def test_if_drivers_publish_at_once_one_wins_and_all_go_on_with_its_tables(tmp_path: Path) -> None:
+    """No driver publishes before all of them have checked that no turn is published."""
     drivers, rounds = 8, 20
     barrier = threading.Barrier(drivers)
     tables = [RoutingTable.build(2, [i & 1, i >> 1 & 1, i >> 2 & 1, 0], version=2) for i in range(drivers)]
@@ -88,7 +87,7 @@ def test_handoffs_and_reports_are_read_back(ledger: Ledger) -> None:
     assert ledger.reports(3) == []
 
 
-def test_a_wish_lasts_until_it_is_taken_back(ledger: Ledger) -> None:
+def test_a_wish_lasts_until_it_is_withdrawn(ledger: Ledger) -> None:
     assert ledger.wish() is None
     ledger.write_wish(3)
     assert ledger.wish() == 3
@@ -119,22 +118,22 @@ def full(ledger: Ledger) -> Ledger:
 
 
 @pytest.mark.parametrize("name", NEEDED)
-@pytest.mark.parametrize("how", ["cut", "empty", "flipped", "other"])
-def test_a_damaged_file_is_refused_by_name(full: Ledger, tmp_path: Path, name: str, how: str) -> None:
+@pytest.mark.parametrize("damage", ["cut", "empty", "flipped", "swapped"])
+def test_a_damaged_file_is_refused_by_name(full: Ledger, tmp_path: Path, name: str, damage: str) -> None:
     NEEDED[name](full)
     module._read_table.cache_clear()
     (path,) = (tmp_path / "unskew").glob(name)
     data = path.read_bytes()
     middle = len(data) // 2
     flipped = data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
-    other = (tmp_path / "unskew" / ("turns/1" if name != "turns/1" else "reports/1/0")).read_bytes()
-    path.write_bytes({"cut": data[:-1], "empty": b"", "flipped": flipped, "other": other}[how])
+    swapped = (tmp_path / "unskew" / ("turns/1" if name != "turns/1" else "reports/1/0")).read_bytes()
+    path.write_bytes({"cut": data[:-1], "empty": b"", "flipped": flipped, "swapped": swapped}[damage])
     with pytest.raises(LedgerError, match=str(path)):
         NEEDED[name](full)
 
 
 @pytest.mark.parametrize("name", [n for n in NEEDED if n not in ("reports/1/0", "operator", "wish")])
-def test_a_missing_file_is_called_by_name(full: Ledger, tmp_path: Path, name: str) -> None:
+def test_a_missing_file_is_named(full: Ledger, tmp_path: Path, name: str) -> None:
     (path,) = (tmp_path / "unskew").glob(name)
     path.unlink()
     with pytest.raises(LedgerError, match=f"{path} is missing.*restore it"):
@@ -150,7 +149,7 @@ def test_tables_of_another_checkpoint_at_the_same_place_are_not_mixed_up(tmp_pat
     assert Ledger(str(tmp_path), "two").turn(0).table.same_routes(OTHER)
 
 
-def test_the_journal_has_one_line_a_batch_also_after_a_replay(ledger: Ledger) -> None:
+def test_the_journal_has_one_line_per_batch_even_after_a_replay(ledger: Ledger) -> None:
     for batch in [*range(LINES_PER_FILE + 3), LINES_PER_FILE + 2, LINES_PER_FILE + 1]:
         ledger.write_line({"batch": batch, "x": 1})
     assert [line["batch"] for line in ledger.lines()] == list(range(LINES_PER_FILE + 2))
@@ -173,13 +172,13 @@ def test_damaged_lines_of_the_journal_are_skipped(ledger: Ledger, tmp_path: Path
     assert [line["batch"] for line in ledger.lines()] == [0, 2, 3]
 
 
-def test_what_no_replay_can_need_is_deleted_and_nothing_else(ledger: Ledger, tmp_path: Path) -> None:
-    """A stream that moves state to and fro in every batch, one slot of which hears of nothing for long."""
+def test_only_what_no_replay_can_need_is_deleted(ledger: Ledger, tmp_path: Path) -> None:
+    """A stream that moves state back and forth in every batch, while one slot does not report for a long time."""
     turn = ledger.publish(first_turn(TABLE))
-    last, heard_again = 2 * RETAINED_BATCHES + 71, RETAINED_BATCHES + 50
+    last, reports_again = 2 * RETAINED_BATCHES + 71, RETAINED_BATCHES + 50
     for batch in range(last):
         assert turn.batch == batch
-        if batch in (heard_again, last - 1):
+        if batch in (reports_again, last - 1):
             for handoff in turn.pending:
                 ledger.read_handoff(handoff)
         module._read_table.cache_clear()
@@ -189,7 +188,7 @@ def test_what_no_replay_can_need_is_deleted_and_nothing_else(ledger: Ledger, tmp
                 file = ledger.write_handoff(batch, slot, 1 - slot, "counts", ROWS)
                 ledger.write_handoff(batch, slot, 1 - slot, "does-not-count", ROWS)
                 exported = (file,)
-            if slot == 0 or not 5 <= batch < heard_again:
+            if slot == 0 or not 5 <= batch < reports_again:
                 ledger.write_report(report(slot, batch, exported))
         acks = [r.ack for r in ledger.reports(batch)]
         goal = OTHER if batch % 2 else TABLE
@@ -200,7 +199,7 @@ def test_what_no_replay_can_need_is_deleted_and_nothing_else(ledger: Ledger, tmp
         module._read_table.cache_clear()
         for handoff in ledger.turn(batch).pending:
             ledger.read_handoff(handoff)
-    kept = {f: ledger.folder.names(f) for f in ("turns", "targets", "reports", "tables", "handoffs")}
-    assert all(len(names) <= RETAINED_BATCHES + 12 for names in kept.values())
-    left = [p for p in (tmp_path / "unskew").rglob("*") if p.is_file()]
-    assert len(left) < 9 * (RETAINED_BATCHES + 12)
+    for folder in ("turns", "targets", "reports", "tables", "handoffs"):
+        assert len(ledger.folder.names(folder)) <= RETAINED_BATCHES + 12
+    files = [p for p in (tmp_path / "unskew").rglob("*") if p.is_file()]
+    assert len(files) < 9 * (RETAINED_BATCHES + 12)

@@ -1,4 +1,4 @@
-"""The local cache gives back what was put, or nothing; whatever happens to it costs time only."""
+"""The local cache returns what was put, or nothing; damage to it costs only time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from unskew.streaming.storage.local_cache import FORGOTTEN, LocalCache
+from unskew.streaming.storage.local_cache import UNUSED_SECONDS, LocalCache
 
 TABLE = pa.table({"id": [1, 2, 3], "text": ["a", None, "c"]})
 
@@ -24,23 +24,23 @@ def runs(folder: Path) -> list[Path]:
     return sorted(folder.glob("*/*/*"))
 
 
-def test_what_is_put_is_found_by_every_worker_of_the_query_until_it_is_removed() -> None:
+def test_every_worker_of_a_query_gets_a_run_until_it_is_removed() -> None:
     LocalCache("here").put("run", TABLE)
-    found = LocalCache("here").get("run")
-    assert found is not None
-    assert found.equals(TABLE)
+    run = LocalCache("here").get("run")
+    assert run is not None
+    assert run.equals(TABLE)
     assert LocalCache("elsewhere").get("run") is None
     LocalCache("here").remove("run")
     assert LocalCache("here").get("run") is None
-    assert found.equals(TABLE), "a run in use survives the removal of its file"
+    assert run.equals(TABLE), "a run in use survives the removal of its file"
 
 
 def test_a_damaged_run_is_not_found(folder: Path) -> None:
     cache = LocalCache("here")
     cache.put("run", TABLE)
-    whole = runs(folder)[0].read_bytes()
-    for data in (b"", whole[:100], whole[:-1]):
-        runs(folder)[0].write_bytes(data)
+    content = runs(folder)[0].read_bytes()
+    for damaged in (b"", content[:100], content[:-1]):
+        runs(folder)[0].write_bytes(damaged)
         assert cache.get("run") is None
 
 
@@ -74,13 +74,13 @@ def test_a_lost_folder_does_not_stop_the_query(folder: Path) -> None:
     assert cache.get("run") is None
 
 
-def test_what_nobody_used_for_long_is_removed(folder: Path) -> None:
-    cache = LocalCache("gone")
+def test_what_was_not_used_for_long_is_removed(folder: Path) -> None:
+    cache = LocalCache("ended")
     for name in ("old", "used", "new"):
         cache.put(name, TABLE)
     for name in ("old", "used"):
         path = next(p for p in runs(folder) if p.name == name)
-        past = path.stat().st_mtime - FORGOTTEN - 60
+        past = path.stat().st_mtime - UNUSED_SECONDS - 60
         os.utime(path, (past, past))
     cache.get("used")
     LocalCache("other").tidy()

@@ -1,4 +1,4 @@
-"""The state of a slot is what a plain dict would be, however it was saved, loaded, merged and forgotten."""
+"""The state of a slot equals a plain dict, however it was saved, loaded, merged and reset."""
 
 from __future__ import annotations
 
@@ -61,23 +61,23 @@ class Model:
         )
 
     def some(self, share: float) -> dict[Any, tuple[int, int, int]]:
-        found = {}
+        rows = {}
         for k, (_, h) in enumerate(POOL):
             for w in (0, 60) if self.layout.windowed else (0,):
                 if self.random.random() < share:
-                    found[k, w] = (h, self.random.randrange(1000), self.random.randrange(100))
-        return found
+                    rows[k, w] = (h, self.random.randrange(1000), self.random.randrange(100))
+        return rows
 
     def read(self, rows: pa.Table) -> dict[Any, tuple[int, int, int]]:
         names = {alike(key): k for k, (key, _) in enumerate(POOL)}
-        found = {}
+        values = {}
         for row in rows.to_pylist():
             assert row["live"]
             assert row["state.s"] == str(row["state.n"])
             name = (names[alike((row["key.0"], row["key.1"]))], row.get("window", 0))
-            assert name not in found
-            found[name] = (row["hash"], row["state.n"], row.get("deadline", -1))
-        return found
+            assert name not in values
+            values[name] = (row["hash"], row["state.n"], row.get("deadline", -1))
+        return values
 
     def is_now(self, rows: pa.Table, names: set[Any]) -> None:
         assert self.read(rows) == {k: self.trimmed(v) for k, v in self.rows.items() if k in names}
@@ -94,15 +94,15 @@ class Model:
         if what == "update":
             new = self.some(0.3)
             rows = self.table(new)
-            known = self.state.look_up(rows)[0] if self.random.random() < 0.5 else None
-            self.state.update(rows, known)
+            before = self.state.look_up(rows)[0] if self.random.random() < 0.5 else None
+            self.state.update(rows, before)
             self.rows |= new
         elif what == "look_up":
-            asked = self.some(0.5)
-            rows, owners = self.state.look_up(self.table(asked))
-            self.is_now(rows, set(asked))
-            named = list(asked)
-            assert [named[i] for i in owners] == list(self.read(rows))
+            sought = self.some(0.5)
+            rows, owners = self.state.look_up(self.table(sought))
+            self.is_now(rows, set(sought))
+            names = list(sought)
+            assert [names[i] for i in owners] == list(self.read(rows))
         elif what == "remove":
             self.drop(self.state.look_up(self.table(self.some(0.2)))[0])
         elif what == "due" and self.layout.expires:
@@ -112,29 +112,29 @@ class Model:
             self.drop(rows)
         elif what == "leaving":
             table = RoutingTable.build(3, [self.random.randrange(3) for _ in range(BUCKETS)])
-            for to, rows in self.state.leaving(table, 0).items():
-                assert to != 0
-                of = {k: int(table.slot_of_hashes(np.array([v[0]]))[0]) for k, v in self.rows.items()}
-                self.is_now(rows, {k for k, slot in of.items() if slot == to})
+            for destination, rows in self.state.leaving(table, 0).items():
+                assert destination != 0
+                slots = {k: int(table.slot_of_hashes(np.array([v[0]]))[0]) for k, v in self.rows.items()}
+                self.is_now(rows, {k for k, slot in slots.items() if slot == destination})
                 self.drop(rows)
             assert all(table.slot_of_hashes(np.array([v[0]]))[0] == 0 for v in self.rows.values())
         elif what == "save":
             self.state.applied = self.random.randrange(100)
-            before = self.state.applied
+            applied = self.state.applied
             self.state.save(self.store, self.cache)
             lengths = [len(run) for run in self.state._runs]
             assert all(a > 2 * b for a, b in pairwise(lengths))
             self.saved = (self.store.copy(), dict(self.rows))
             self.state = SlotState.load(self.layout, BUCKETS, self.store, self.cache)
-            assert self.state.applied == before
+            assert self.state.applied == applied
         elif what == "crash":
             self.store, self.rows = self.saved[0].copy(), dict(self.saved[1])
             self.state = SlotState.load(self.layout, BUCKETS, self.store, self.cache)
 
     def check(self) -> None:
         self.is_now(self.state.everything(), set(self.rows))
-        homes = np.array([v[0] for v in self.rows.values()], np.int64) % BUCKETS
-        assert self.state.state_rows.tolist() == np.bincount(homes, minlength=BUCKETS).tolist()
+        buckets = np.array([v[0] for v in self.rows.values()], np.int64) % BUCKETS
+        assert self.state.state_rows.tolist() == np.bincount(buckets, minlength=BUCKETS).tolist()
         assert len(self.state) == len(self.rows)
 
 
@@ -174,15 +174,15 @@ def test_a_long_life_leaves_few_runs_and_little_in_the_store() -> None:
         touched = random.choice(5000, 100, replace=False)
         state.update(numbered(touched))
         alive |= set(touched.tolist())
-        gone = state.look_up(numbered(sorted(alive)[:2]))[0]
-        state.remove(gone)
-        alive -= set(gone["key.0"].to_pylist())
+        smallest = state.look_up(numbered(sorted(alive)[:2]))[0]
+        state.remove(smallest)
+        alive -= set(smallest["key.0"].to_pylist())
         written += state.save(store, cache)
         assert len(state._runs) <= math.log2(len(state)) + 1
     assert set(state.everything()["key.0"].to_pylist()) == alive
     assert len(store.pieces) == len(state._runs)
     assert sum(len(run) for run in state._runs) <= 2 * len(state)
-    # each row is written again about log(n) times, not once a batch
+    # each row is rewritten about log(n) times, not once per batch
     assert written < 60 * 200 * 100 * math.log2(5000) / 4
 
 
@@ -197,7 +197,7 @@ def test_dead_rows_do_not_outlive_what_they_hide() -> None:
     assert sum(len(run) for run in state._runs) == 0
 
 
-def test_a_long_run_is_kept_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_run_is_stored_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slot_state, "PIECE", 1000)
     store = DictStore()
     state = SlotState.load(LAYOUT, BUCKETS, store, ForgetfulCache(Random(1)))
@@ -205,8 +205,8 @@ def test_a_long_run_is_kept_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     state.save(store, ForgetfulCache(Random(1)))
     assert len(store.pieces) > 1
     assert max(map(len, store.pieces.values())) <= 1000
-    again = SlotState.load(LAYOUT, BUCKETS, store, ForgetfulCache(Random(1)))
-    assert sorted(again.everything()["key.0"].to_pylist()) == list(range(1000))
-    again.remove(again.everything())
-    again.save(store, ForgetfulCache(Random(1)))
+    reloaded = SlotState.load(LAYOUT, BUCKETS, store, ForgetfulCache(Random(1)))
+    assert sorted(reloaded.everything()["key.0"].to_pylist()) == list(range(1000))
+    reloaded.remove(reloaded.everything())
+    reloaded.save(store, ForgetfulCache(Random(1)))
     assert len(store.pieces) == 1

@@ -1,7 +1,7 @@
 """A tiny live stream without Spark: map tasks, the shuffle and the state store are plain Python; the rest is real.
 
-What it keeps over a crash is what Spark keeps: the slots' state as the last batch committed it, and the files of
-the checkpoint.
+It keeps across a crash what Spark keeps: the slots' state as the last batch committed it, and the files of the
+checkpoint.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ BUCKETS, MAX_SLOTS = 16, 4
 VALUES = pa.schema([("v", pa.int64())])
 DAY = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 
-# for each type of key: its columns, and keys of which some are alike though they differ in bits, or share a hash
+# for each type of key: its columns, and keys, some of which are equal despite different bits, or share a hash
 KEYS: dict[str, tuple[pa.Schema, list[tuple[Any, ...]]]] = {
     "string": (pa.schema([("k", pa.string())]), [("",), ("a",), ("ä" * 40,), (None,), ("b",)]),
     "long": (pa.schema([("k", pa.int64())]), [(0,), (-1,), (2**63 - 1,), (None,), (7,)]),
@@ -74,9 +74,9 @@ class DictStore:
         self.pieces: dict[str, bytes] = {}
 
     def copy(self) -> DictStore:
-        other = DictStore()
-        other.about, other.pieces = self.about, dict(self.pieces)
-        return other
+        copy = DictStore()
+        copy.about, copy.pieces = self.about, dict(self.pieces)
+        return copy
 
     def describe(self) -> tuple[str, bytes] | None:
         return self.about
@@ -96,7 +96,7 @@ class DictStore:
 
 
 class ForgetfulCache:
-    """A cache that has lost half of what is asked for."""
+    """A cache that has lost each run with probability one half."""
 
     def __init__(self, random: Random) -> None:
         self.random = random
@@ -120,8 +120,8 @@ def key_type(key: pa.Schema) -> pa.DataType:
 def records(key: pa.Schema, rows: Sequence[tuple[tuple[Any, ...], int]]) -> pa.RecordBatch:
     """Records as Spark hands them to a map task: hash, key columns, values."""
     columns = [pa.array([k[i] for k, _ in rows], f.type) for i, f in enumerate(key)]
-    whole = columns[0] if len(key) == 1 else pa.StructArray.from_arrays(columns, key.names)
-    hashes = pa.array(hash_keys(whole, key_type(key)))
+    keys = columns[0] if len(key) == 1 else pa.StructArray.from_arrays(columns, key.names)
+    hashes = pa.array(hash_keys(keys, key_type(key)))
     return pa.record_batch(
         [hashes, *columns, pa.array([v for _, v in rows], pa.int64())], schema=records_schema(key)
     )
@@ -133,7 +133,7 @@ def records_schema(key: pa.Schema) -> pa.Schema:
 
 
 def alike(value: Any) -> Any:
-    """A value that equals another where Spark's grouping takes them for one."""
+    """The value in a form in which two values are equal if Spark's grouping treats them as equal."""
     if isinstance(value, float):
         return "NaN" if math.isnan(value) else value + 0.0
     if isinstance(value, dict):
@@ -142,16 +142,16 @@ def alike(value: Any) -> Any:
 
 
 def random_table(random: Random, key: pa.Schema, keys: Sequence[tuple[Any, ...]]) -> RoutingTable:
-    """Some slots, each bucket anywhere, some heavy keys anywhere."""
+    """A random number of slots, each bucket and a few heavy keys in random slots."""
     slots = random.randint(1, MAX_SLOTS)
     batch = records(key, [(k, 0) for k in random.sample(keys, random.randint(0, 2))])
     hashes, firsts = np.unique(batch["hash"].to_numpy(), return_index=True)
     columns = [batch[f"key.{i}"] for i in range(len(key))]
-    whole = columns[0] if len(key) == 1 else pa.StructArray.from_arrays(columns, key.names)
+    heavy = columns[0] if len(key) == 1 else pa.StructArray.from_arrays(columns, key.names)
     return RoutingTable.build(
         slots,
         [random.randrange(slots) for _ in range(BUCKETS)],
-        whole.take(pa.array(firsts)),
+        heavy.take(pa.array(firsts)),
         [random.randrange(slots) for _ in hashes],
         hashes=hashes,
         key_type=key_type(key),
@@ -181,22 +181,22 @@ class StreamWorld:
 
     @classmethod
     def counting(cls, folder: Path, key: pa.Schema, random: Random, slots: int = 2) -> StreamWorld:
-        """Counts and sums a key."""
+        """Counts records and sums values per key."""
         aggregation = Aggregation({"n": agg.count(), "total": agg.sum("v")}, VALUES)
         return cls(folder, key, random, AggregateOperator(key, aggregation), slots)
 
     def shuffled(self, batch: int, rows: Sequence[tuple[tuple[Any, ...], int]]) -> dict[int, list[bytes]]:
-        """The payloads of each slot out of two map tasks, in any order within a slot."""
+        """The payloads of each slot from two map tasks, in any order within a slot."""
         turn = self.ledger.turn(batch)
         cut = self.random.randint(0, len(rows))
         slot_of = {label: slot for slot, label in enumerate(slot_labels(MAX_SLOTS))}
-        found: dict[int, list[bytes]] = {}
+        payloads: dict[int, list[bytes]] = {}
         for task, part in enumerate((rows[:cut], rows[cut:])):
-            given = [records(self.key, part)] if part else []
-            for packed in self.packer.pack(iter(given), turn, task):
+            batches = [records(self.key, part)] if part else []
+            for packed in self.packer.pack(iter(batches), turn, task):
                 for row in packed.to_pylist():
-                    found.setdefault(slot_of[row["label"]], []).append(row["payload"])
-        return found
+                    payloads.setdefault(slot_of[row["label"]], []).append(row["payload"])
+        return payloads
 
     def run_slots(
         self,
@@ -205,7 +205,7 @@ class StreamWorld:
         clock: Clock = Clock(0),  # noqa: B008 it is frozen
         before_slot: Callable[[], None] = lambda: None,
     ) -> list[pa.Table]:
-        """The stateful stage of a batch, from the committed state; what it made is in `working`."""
+        """The stateful stage of a batch, from the committed state; the new state is in `working`."""
         self.working = {slot: store.copy() for slot, store in self.stores.items()}
         outs = []
         payloads = self.shuffled(batch, rows)
@@ -220,7 +220,7 @@ class StreamWorld:
         return outs
 
     def commit(self) -> None:
-        """What Spark does when the callback returned."""
+        """What Spark does when the callback has returned."""
         self.stores = self.working
 
     def state(self, after: int) -> dict[Any, tuple[Any, ...]]:
@@ -231,14 +231,14 @@ class StreamWorld:
             state = SlotState.load(self.operator.layout, BUCKETS, store, self.cache)
             places.append((slot, state.everything()))
             places += [(slot, self.ledger.read_handoff(h)) for h in turn.imports(slot, state.applied)]
-        unseen = [h for h in turn.pending if h.destination not in self.stores]
-        places += [(h.destination, self.ledger.read_handoff(h)) for h in unseen]
-        found: dict[Any, tuple[Any, ...]] = {}
+        to_new_slots = [h for h in turn.pending if h.destination not in self.stores]
+        places += [(h.destination, self.ledger.read_handoff(h)) for h in to_new_slots]
+        states: dict[Any, tuple[Any, ...]] = {}
         for slot, rows in places:
             assert (turn.table.slot_of_hashes(rows["hash"].to_numpy()) == slot).all()
             keys = zip(*(rows[n].to_pylist() for n in self.operator.layout.key_columns), strict=True)
             values = zip(*(rows[n].to_pylist() for n in self.operator.layout.values), strict=True)
             for key, value in zip(keys, values, strict=True):
-                assert alike(key) not in found, f"{key} is in two places"
-                found[alike(key)] = value
-        return found
+                assert alike(key) not in states, f"{key} is in two places"
+                states[alike(key)] = value
+        return states

@@ -1,4 +1,4 @@
-"""Records become one payload a slot, and every slot in use gets one."""
+"""Records become one payload per slot, and every slot in use gets one."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def packer(key: pa.Schema) -> Packer:
 
 def by_slot(batches: list[pa.RecordBatch]) -> dict[int, list[pa.Table]]:
     slot_of = {label: slot for slot, label in enumerate(slot_labels(MAX_SLOTS))}
-    found: dict[int, list[pa.Table]] = {}
+    payloads: dict[int, list[pa.Table]] = {}
     for batch in batches:
         assert batch.schema == PACKED
         for row in batch.to_pylist():
-            found.setdefault(slot_of[row["label"]], []).append(decoded(row["payload"]))
-    return found
+            payloads.setdefault(slot_of[row["label"]], []).append(decoded(row["payload"]))
+    return payloads
 
 
 @pytest.mark.parametrize("kind", sorted(KEYS))
@@ -57,21 +57,21 @@ def test_records_go_to_the_slot_of_their_key_and_none_is_lost(kind: str, seed: i
     turn = first_turn(random_table(random, key, keys))
     rows = [(random.choice(keys), random.randrange(10)) for _ in range(60)]
     batches = [records(key, rows[i : i + 20]) for i in (0, 20, 40)]
-    found: Counter[Any] = Counter()
-    total: Counter[Any] = Counter()
+    counts: Counter[Any] = Counter()
+    totals: Counter[Any] = Counter()
     for slot, payloads in by_slot(list(packer(key).pack(iter(batches), turn, 1))).items():
         (payload,) = payloads
         assert (turn.table.slot_of_hashes(payload["hash"].to_numpy()) == slot).all()
         for row in payload.to_pylist():
             name = alike(tuple(row[f"key.{i}"] for i in range(len(key))))
-            assert name not in found, "one row a key"
-            found[name], total[name] = row["records"], row["state.total.sum"]
+            assert name not in counts, "one row per key"
+            counts[name], totals[name] = row["records"], row["state.total.sum"]
             assert row["state.n.count"] == row["records"]
-    expected: Counter[Any] = Counter()
+    expected_totals: Counter[Any] = Counter()
     for k, v in rows:
-        expected[alike(k)] += v
-    assert found == Counter(alike(k) for k, _ in rows)
-    assert total == expected
+        expected_totals[alike(k)] += v
+    assert counts == Counter(alike(k) for k, _ in rows)
+    assert totals == expected_totals
 
 
 def test_every_slot_in_use_is_called_in_every_batch() -> None:
@@ -79,12 +79,12 @@ def test_every_slot_in_use_is_called_in_every_batch() -> None:
     table = RoutingTable.hashed(2, 16, key_type(key))
     turn = Turn(7, table, pending=(Handoff("f", 0, 3, 7, 1, 1),))
     assert active_slots(turn) == [0, 1, 3]
-    found = by_slot(list(packer(key).pack(iter([]), turn, 0)))
-    assert {slot: [len(p) for p in payloads] for slot, payloads in found.items()} == {0: [0], 1: [0], 3: [0]}
+    payloads = by_slot(list(packer(key).pack(iter([]), turn, 0)))
+    assert {slot: list(map(len, tables)) for slot, tables in payloads.items()} == {0: [0], 1: [0], 3: [0]}
     assert list(packer(key).pack(iter([]), turn, 1)) == [], "the first task does it for all"
 
 
-def test_memory_stays_bounded_and_the_order_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_stays_bounded_and_parts_are_numbered_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packing, "CHUNK_ROWS", 50)
     key = KEYS["long"][0]
     turn = first_turn(RoutingTable.hashed(1, 16, key_type(key)))
@@ -127,7 +127,7 @@ def test_records_without_a_time_are_in_no_window() -> None:
         assert sum_records(out[0]) == rows
 
 
-def test_floats_are_made_alike_as_spark_groups_them() -> None:
+def test_floats_that_spark_groups_together_get_equal_bits() -> None:
     struct = pa.struct([("x", pa.float32()), ("y", pa.struct([("z", pa.float64())]))])
     rows = [
         {"x": -0.0, "y": {"z": -0.0}},

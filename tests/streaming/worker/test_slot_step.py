@@ -1,4 +1,4 @@
-"""A whole stream through map tasks, slots and turns: state moves, everything crashes, nothing is lost or doubled."""
+"""A whole stream through map tasks, slots and turns: state moves, everything events, nothing is lost or doubled."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.streaming.worker.slot_world import BUCKETS, KEYS, StreamWorld, alike,
 from unskew.core.migration.protocol import ProtocolError
 from unskew.core.routing import RoutingTable
 from unskew.streaming.storage.ledger import LedgerError
-from unskew.streaming.worker.slot_step import TRACKED, reported
+from unskew.streaming.worker.slot_step import TRACKED, loads_to_report
 
 
 class Crash(Exception):  # noqa: N818 it is what the test is about
@@ -30,7 +30,7 @@ class Truth:
         self.totals: Counter[Any] = Counter()
 
     def add(self, rows: list[tuple[tuple[Any, ...], int]]) -> dict[Any, tuple[int, int]]:
-        """Take in a batch; returns what it must put out."""
+        """Add a batch; returns what it must emit."""
         for key, value in rows:
             self.counts[alike(key)] += 1
             self.totals[alike(key)] += value
@@ -41,12 +41,12 @@ class Truth:
 
 
 def output(world: StreamWorld, outs: list[pa.Table]) -> dict[Any, tuple[int, int]]:
-    found = {}
+    values = {}
     for row in pa.concat_tables(outs).to_pylist():
         name = alike(tuple(row[n] for n in world.key.names))
-        assert name not in found, "a key is put out by one slot"
-        found[name] = (row["n"], row["total"])
-    return found
+        assert name not in values, "a key is emitted by one slot"
+        values[name] = (row["n"], row["total"])
+    return values
 
 
 def run_batch(
@@ -54,7 +54,7 @@ def run_batch(
     batch: int,
     rows: list[tuple[tuple[Any, ...], int]],
     keys: list[Any],
-    met: Counter[str],
+    events: Counter[str],
 ) -> list[pa.Table]:
     """Until it is committed: the driver may die after some slots, before or after it published, or stall meanwhile."""
     random = world.random
@@ -76,29 +76,31 @@ def run_batch(
         try:
             outs = world.run_slots(batch, rows, before_slot=dies)
         except Crash:
-            met["slots"] += 1
+            events["slots"] += 1
             continue
         if fate == "acks":
-            met["acks"] += 1
+            events["acks"] += 1
             continue
         acks = [r.ack for r in world.ledger.reports(batch)]
-        if fate == "partly":  # it had read some of them only, so that the others' exports never happened
-            met["partly"] += 1
+        if (
+            fate == "partly"
+        ):  # it had read only some of them, so that the exports of the others never happened
+            events["partly"] += 1
             world.ledger.publish(turn.close(random.sample(acks, len(acks) // 2), choose))
             continue
         turn.confirm(world.ledger.publish(turn.close(acks, choose)), acks)
         if fate == "published":
-            met["published"] += 1
+            events["published"] += 1
             continue
         world.commit()
-        met["moved"] += sum(e.rows for a in acks for e in a.exported or ())
+        events["moved"] += sum(e.rows for a in acks for e in a.exported or ())
         return outs
     raise AssertionError("it never commits")
 
 
 @pytest.mark.parametrize("kind", sorted(KEYS))
 def test_the_state_of_every_key_is_that_of_a_single_thread(kind: str, tmp_path: Path) -> None:
-    met: Counter[str] = Counter()
+    events: Counter[str] = Counter()
     key, keys = KEYS[kind]
     if kind in ("string", "long"):  # more keys than can all be in a slot of their own
         keys = keys + [(f"{i}" if kind == "string" else i * 1000 + 3,) for i in range(30)]
@@ -107,12 +109,12 @@ def test_the_state_of_every_key_is_that_of_a_single_thread(kind: str, tmp_path: 
         truth = Truth()
         for batch in range(7):
             rows = [(world.random.choice(keys), world.random.randrange(100)) for _ in range(12)]
-            outs = run_batch(world, batch, rows if batch != 4 else [], keys, met)
+            outs = run_batch(world, batch, rows if batch != 4 else [], keys, events)
             if batch != 4:
                 assert output(world, outs) == truth.add(rows)
             assert world.state(batch + 1) == truth.state()
-    assert met["moved"] > 0
-    assert met["slots"] + met["acks"] + met["partly"] + met["published"] > 3
+    assert events["moved"] > 0
+    assert events["slots"] + events["acks"] + events["partly"] + events["published"] > 3
 
 
 def one_move(tmp_path: Path) -> StreamWorld:
@@ -160,18 +162,18 @@ def test_a_state_that_is_older_than_the_ledger_is_refused(tmp_path: Path) -> Non
         world.run_slots(2, [])
 
 
-def test_a_slot_tells_what_it_did(tmp_path: Path) -> None:
+def test_a_slot_reports_what_it_did(tmp_path: Path) -> None:
     world = one_move(tmp_path)
     (handoff,) = world.ledger.turn(2).pending
     world.run_slots(2, [((i % 5,), 1) for i in range(40)])
-    zero, one = world.ledger.reports(2)
-    assert (zero.figures["state_rows"], zero.figures["records"]) == (0, 0)
-    assert (one.figures["state_rows"], one.figures["imported"]) == (20, handoff.rows)
-    assert (one.figures["records"], one.figures["late"]) == (40, 0)
-    assert set(one.figures["seconds"]) >= {"load", "import", "handle", "export", "store"}
-    assert one.figures["written"] > 0
-    assert one.loads["state"].to_numpy().sum() == 20
-    assert one.loads["records"].to_numpy().sum() == 40
+    source, destination = world.ledger.reports(2)
+    assert (source.figures["state_rows"], source.figures["records"]) == (0, 0)
+    assert (destination.figures["state_rows"], destination.figures["imported"]) == (20, handoff.rows)
+    assert (destination.figures["records"], destination.figures["late"]) == (40, 0)
+    assert set(destination.figures["seconds"]) >= {"load", "import", "handle", "export", "store"}
+    assert destination.figures["written"] > 0
+    assert destination.loads["state"].to_numpy().sum() == 20
+    assert destination.loads["records"].to_numpy().sum() == 40
 
 
 def test_the_heaviest_keys_are_reported_one_by_one_and_the_rest_by_bucket() -> None:
@@ -179,25 +181,25 @@ def test_the_heaviest_keys_are_reported_one_by_one_and_the_rest_by_bucket() -> N
     hashes = np.arange(n, dtype=np.int64) * 7 - 1000
     heavy = np.random.default_rng(1).permutation(n).astype(np.float64) + 1
     loads = pa.table({"hash": hashes, "key.0": [str(h) for h in hashes], "records": heavy})
-    homes = hashes % BUCKETS
-    state_rows = np.bincount(homes, minlength=BUCKETS) + 3  # some keys have no records in this batch
-    rows = reported(loads, state_rows)
-    of_bucket = rows["bucket"].to_numpy()
-    one_by_one, rest = rows.filter(pa.array(~of_bucket)), rows.filter(pa.array(of_bucket))
-    assert sorted(one_by_one["records"].to_pylist()) == list(range(301, n + 1))
-    assert one_by_one["key.0"].to_pylist() == [str(h) for h in one_by_one["hash"].to_pylist()]
+    buckets = hashes % BUCKETS
+    state_rows = np.bincount(buckets, minlength=BUCKETS) + 3  # some keys have no records in this batch
+    rows = loads_to_report(loads, state_rows)
+    is_bucket = rows["bucket"].to_numpy()
+    tracked, rest = rows.filter(pa.array(~is_bucket)), rows.filter(pa.array(is_bucket))
+    assert sorted(tracked["records"].to_pylist()) == list(range(301, n + 1))
+    assert tracked["key.0"].to_pylist() == [str(h) for h in tracked["hash"].to_pylist()]
     assert rest["key.0"].null_count == len(rest) == BUCKETS
     assert rows["records"].to_numpy().sum() == heavy.sum()
     assert rows["state"].to_numpy().sum() == state_rows.sum()
     light = heavy <= 300
     np.testing.assert_array_equal(
-        rest["records"].to_numpy(), np.bincount(homes[light], heavy[light], BUCKETS)
+        rest["records"].to_numpy(), np.bincount(buckets[light], heavy[light], BUCKETS)
     )
-    np.testing.assert_array_equal(rest["distinct"].to_numpy(), np.bincount(homes[light], minlength=BUCKETS))
+    np.testing.assert_array_equal(rest["distinct"].to_numpy(), np.bincount(buckets[light], minlength=BUCKETS))
 
 
-def test_keys_with_one_hash_are_one_load(tmp_path: Path) -> None:
-    """A table has one row a hash, so two heavy rows with one hash could not be planned."""
+def test_keys_with_the_same_hash_are_one_load(tmp_path: Path) -> None:
+    """A table has one row per hash, so two heavy rows with the same hash could not be planned."""
     world = StreamWorld.counting(tmp_path, KEYS["composite"][0], Random(1), slots=1)
     world.run_slots(0, [(("a", None), 1), ((None, "a"), 1), (("a", "b"), 1)])
     (report,) = world.ledger.reports(0)

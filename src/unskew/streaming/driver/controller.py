@@ -1,4 +1,4 @@
-"""After each batch: what the slots of an operator reported, what to do about it, and the next turn."""
+"""After each batch: collect the reports of an operator's slots, decide what to move, publish the next turn."""
 
 from __future__ import annotations
 
@@ -32,22 +32,22 @@ TOP_KEYS = 20
 """Heavy keys in a line of the journal."""
 
 SWITCH_SECONDS = 0.005
-"""What any switch costs: a few files are written and read."""
+"""The fixed cost of a switch: a few files are written and read."""
 
 NOISE_DEVIATIONS = 1.5
-"""Standard deviations of a slot's load that do not count as imbalance: in a small batch even loads look uneven."""
+"""Standard deviations of a slot's load that do not count as imbalance: in a small batch, even loads look uneven."""
 
 KEY_LENGTH = 200
 """Characters of a key in the journal."""
 
 FIRST_SECONDS_PER_KEY = 3e-6
-"""Seconds to move one key's state, until that has been measured on this job."""
+"""Seconds to move the state of one key, until this job has measured it."""
 
 RECENT_BATCHES = 8
 """Batches whose histograms are kept in memory."""
 
 REREAD_BATCHES = 3
-"""Batches whose reports a new driver reads back: more than a policy's patience is rarely asked for."""
+"""Batches whose reports a new driver reads back: a policy's patience is rarely longer."""
 
 
 @dataclass(frozen=True)
@@ -75,11 +75,11 @@ class Goal:
 
 @dataclass
 class Controller:
-    """One operator: what its slots reported of a batch, what to do about it, and its next turn.
+    """Steers one operator: collects its slots' reports, decides what to move, and publishes its next turn.
 
-    It is asked again when a batch is replayed. What others must agree on (the next turn) is published once, and the
-    first one counts; what it holds in memory (`recent` figures, the `goal` of a migration in steps) may be lost: it is
-    read back from the slots' reports, or decided again. No decision reads the journal.
+    It decides again when a batch is replayed. What others must agree on (the next turn) is published once, and the
+    first version counts. What it holds in memory (`recent` figures, the `goal` of a migration in steps) may be lost: it
+    is read back from the slots' reports, or decided again. No decision depends on the journal.
     """
 
     ledger: Ledger
@@ -94,13 +94,13 @@ class Controller:
     def open(self, batch: int) -> Turn:
         """The turn of a batch that is about to run."""
         turn = self.ledger.turn(batch)
-        self.ledger.forget_reports(batch)  # those of a run of this batch that did not end
+        self.ledger.forget_reports(batch)  # from an earlier run of this batch that did not finish
         if self.steering.remote:
             self.ledger.write_current(batch)
         return turn
 
     def has_all_reports(self, turn: Turn) -> bool:
-        """Whether every slot was called."""
+        """Whether every slot that the batch must call has reported."""
         return set(active_slots(turn)) <= self.ledger.reported_slots(turn.batch)
 
     def has_stored_state(self, turn: Turn) -> bool:
@@ -108,33 +108,33 @@ class Controller:
         return self.ledger.has_stored_state(turn.batch, self.steering.max_slots)
 
     def collect_reports(self, turn: Turn, wall: float) -> Sequence[Report]:
-        """What the slots reported, which is also remembered."""
+        """The reports of the slots; they are also remembered."""
         reports = self.ledger.reports(turn.batch)
         self._remember(turn.batch, reports, wall)
         return reports
 
     def close(self, turn: Turn, reports: Sequence[Report], wall: float, goal: Goal | None = None) -> None:
-        """Publish the next turn and write the journal's line of this one.
+        """Publish the next turn and write this turn's line of the journal.
 
-        The moves that were made take effect, and new ones may be asked for: those that `goal` says, else what this
-        operator decides alone.
+        The moves of this batch take effect, and new ones may be requested: towards `goal`, if joint planning set one,
+        else what this operator decides alone.
         """
         started = time.perf_counter()
         acks = [report.ack for report in reports]
-        chosen: dict[str, Any] = {}
+        decision: Decision | None = None
 
         def choose(table: RoutingTable) -> RoutingTable | None:
+            nonlocal decision
             target, decision = self._decide(turn, table, goal)
-            chosen["decision"] = decision
             return target
 
-        after = turn.close(acks, choose)
+        next_turn = turn.close(acks, choose)
         failpoint("planned", turn.batch)
-        published = self.ledger.publish(after)
+        published = self.ledger.publish(next_turn)
         turn.confirm(published, acks)
         failpoint("published", turn.batch)
 
-        line = self._line(turn, published, reports, chosen.get("decision"))
+        line = self._line(turn, published, reports, decision)
         line["seconds"] |= {
             "sink": round(wall, 4),
             "controller": round(time.perf_counter() - started, 4),
@@ -146,22 +146,22 @@ class Controller:
     def _remember(self, batch: int, reports: Sequence[Report], wall: float) -> None:
         if not self.recent:
             for earlier in range(max(0, batch - REREAD_BATCHES), batch):
-                with contextlib.suppress(LedgerError):  # figures only: what they led to is in the turns
-                    self._keep(earlier, self.ledger.reports(earlier), 0.0)
-        self._keep(batch, reports, wall)
+                # these are only figures: what was decided from them is in the turns
+                with contextlib.suppress(LedgerError):
+                    self._add_recent(earlier, self.ledger.reports(earlier), 0.0)
+        self._add_recent(batch, reports, wall)
         moved = sum(e.rows for r in reports for e in r.ack.exported or ())
         if moved >= 1000:
             spent = sum(r.figures["seconds"]["export"] for r in reports)
-            self.seconds_per_key = (
-                0.5 * self.seconds_per_key + 0.5 * 2 * spent / moved
-            )  # an import costs about as much
+            # twice, because an import costs about as much as an export
+            self.seconds_per_key = 0.5 * self.seconds_per_key + 0.5 * 2 * spent / moved
 
-    def _keep(self, batch: int, reports: Sequence[Report], wall: float) -> None:
+    def _add_recent(self, batch: int, reports: Sequence[Report], wall: float) -> None:
         while self.recent and self.recent[-1][0] >= batch:
             self.recent.pop()
         histogram = histogram_of(reports, self.key_names, self.key_type, self.buckets)
         if histogram.total:
-            # chained operators share the time of a batch: each may use its part of it
+            # chained operators share the time of a batch equally
             busy = self.steering.operators * sum(sum(r.figures["seconds"].values()) for r in reports)
             handling = sum(r.figures["seconds"]["handle"] for r in reports)
             self.recent.append((batch, histogram, Usage(histogram.total, busy, wall, handling)))
@@ -170,7 +170,7 @@ class Controller:
         self, turn: Turn, table: RoutingTable, joint_goal: Goal | None
     ) -> tuple[RoutingTable | None, Decision]:
         steering = self.steering
-        slots = self._wanted_slots(table)
+        slots = self._target_slots(table)
         if slots != table.slots and self.recent:
             self.goal = self._planned(table, slots)
             return self._step(table, self.goal), Decision(True, f"{slots} slots instead of {table.slots}")
@@ -207,7 +207,7 @@ class Controller:
         newest = self.recent[-1][1] if self.recent else None
         return self.steering.budget.step(table, goal, newest).with_version(table.version + 1)
 
-    def _wanted_slots(self, table: RoutingTable) -> int:
+    def _target_slots(self, table: RoutingTable) -> int:
         wish = self.ledger.wish()
         if wish is not None:
             return min(wish, self.steering.max_slots)
@@ -222,13 +222,13 @@ class Controller:
         return Costs(sum(u.handling for u in usage) / max(records, 1.0), self.seconds_per_key, SWITCH_SECONDS)
 
     def _since_switch(self, turn: Turn) -> int | None:
-        """Windows since the table last changed; None if it never did."""
+        """Batches since the table last changed; None if it never did."""
         if turn.target is not None:
             return 0
         return turn.batch - turn.since + 1 if turn.since else None
 
     def _line(
-        self, turn: Turn, after: Turn, reports: Sequence[Report], decision: Decision | None
+        self, turn: Turn, next_turn: Turn, reports: Sequence[Report], decision: Decision | None
     ) -> dict[str, Any]:
         """What happened in a batch, as one line of the journal."""
         histogram = histogram_of(reports, self.key_names, self.key_type, self.buckets)
@@ -237,7 +237,11 @@ class Controller:
             if report.ack.slot < len(loads):
                 loads[report.ack.slot] = report.figures["records"]
         exported = [e for r in reports for e in r.ack.exported or ()]
-        ahead = None if after.target is None else migration(after.table, after.target, histogram)
+        target = next_turn.target
+        ahead = None if target is None else migration(next_turn.table, target, histogram)
+        planned = None
+        if target is not None and histogram.total:
+            planned = round(imbalance(slot_loads(target, histogram)), 4)
         laps: dict[str, float] = {}
         for report in reports:
             for name, seconds in report.figures["seconds"].items():
@@ -255,9 +259,7 @@ class Controller:
             "loads": loads.astype(int).tolist(),
             "imbalance": round(imbalance(loads), 4) if loads.any() else 1.0,
             "bound": round(lower_bound(histogram, turn.table.slots), 4) if histogram.total else 1.0,
-            "planned": round(imbalance(slot_loads(after.target, histogram)), 4)
-            if after.target is not None and histogram.total
-            else None,
+            "planned": planned,
             "late": sum(r.figures["late"] for r in reports),
             "state": {
                 "rows": sum(r.figures["state_rows"] for r in reports),
@@ -273,18 +275,20 @@ class Controller:
                 "imported": sum(r.figures["imported"] for r in reports),
             },
             "next": None if ahead is None else {"entries": len(ahead), "state": ahead.state},
-            "decision": None
-            if decision is None
-            else {
-                "switch": decision.switch,
-                "reason": decision.reason,
-                "gain": round(decision.gain, 4),
-                "cost": round(decision.cost, 4),
-            },
+            "decision": None if decision is None else _figures_of(decision),
             "top": [[str(k)[:KEY_LENGTH], n, slot] for (k, n), slot in zip(top, slots, strict=True)],
             "top_heavy": (turn.table.rows_of(hashes) >= 0).tolist(),
             "seconds": {"slots": laps, "slowest": _slowest(reports)},
         }
+
+
+def _figures_of(decision: Decision) -> dict[str, Any]:
+    return {
+        "switch": decision.switch,
+        "reason": decision.reason,
+        "gain": round(decision.gain, 4),
+        "cost": round(decision.cost, 4),
+    }
 
 
 def _slowest(reports: Sequence[Report]) -> float:
@@ -294,22 +298,22 @@ def _slowest(reports: Sequence[Report]) -> float:
 def histogram_of(
     reports: Sequence[Report], key_names: tuple[str, ...], key_type: pa.DataType, buckets: int
 ) -> Histogram:
-    """The load of a batch out of what the slots reported; a slot has all the records of its keys."""
+    """The load of a batch from the reports of its slots; a slot has all the records of its keys."""
     parts = [_part(r.loads, key_names, key_type, buckets) for r in reports if len(r.loads)]
     if not parts:
         return Histogram.empty(key_type, buckets=buckets)
-    whole = merge_all(parts)
-    return whole.trimmed(whole.capacity)  # heaviest first, also where one slot reported
+    histogram = merge_all(parts)
+    return histogram.trimmed(histogram.capacity)  # heaviest first, even if only one slot reported
 
 
 def _part(loads: pa.Table, key_names: tuple[str, ...], key_type: pa.DataType, buckets: int) -> Histogram:
-    of_bucket = loads["bucket"].to_numpy()
-    heavy, rest = loads.filter(pa.array(~of_bucket)), loads.filter(pa.array(of_bucket))
+    is_bucket = loads["bucket"].to_numpy()
+    heavy, rest = loads.filter(pa.array(~is_bucket)), loads.filter(pa.array(is_bucket))
     columns = [heavy[f"key.{i}"].combine_chunks() for i in range(len(key_names))]
     keys = columns[0] if len(columns) == 1 else pa.StructArray.from_arrays(columns, list(key_names))
     records, state = (heavy[c].to_numpy() for c in (RECORDS, "state"))
-    whole = {c: np.zeros(buckets) for c in (RECORDS, "state", "distinct")}
-    for name, figures in whole.items():
+    by_bucket = {c: np.zeros(buckets) for c in (RECORDS, "state", "distinct")}
+    for name, figures in by_bucket.items():
         figures[rest[HASH].to_numpy()] = rest[name].to_numpy()
     hashes = heavy[HASH].to_numpy()
     order = np.argsort(hashes)
@@ -317,7 +321,7 @@ def _part(loads: pa.Table, key_names: tuple[str, ...], key_type: pa.DataType, bu
         keys.cast(key_type).take(pa.array(order)),
         hashes[order],
         Measures(records, records, state)[order],
-        Measures(whole[RECORDS], whole[RECORDS], whole["state"]),
-        whole["distinct"],
+        Measures(by_bucket[RECORDS], by_bucket[RECORDS], by_bucket["state"]),
+        by_bucket["distinct"],
         key_names=key_names,
     )

@@ -1,4 +1,4 @@
-"""Built-in sinks: each writes a batch once, however often it is handed it."""
+"""Built-in sinks: each writes a batch once, no matter how often it is called with it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ def built_in_sink(name: str) -> Sink:
         return console
     if kind == "memory" and what:
         if not what.isidentifier():
-            raise ValueError(f"memory:{what} needs a name that SQL takes as it is, like memory:totals")
+            raise ValueError(
+                f"memory:{what} needs a name that SQL accepts without quotes, such as memory:totals"
+            )
         return Memory(what)
     if kind == "parquet" and what:
         return Parquet(what)
@@ -35,12 +37,12 @@ def console(df: DataFrame, batch: int) -> None:
     """Print the first rows of each batch."""
     rows = df.toArrow().to_pandas()
     text = f"-- batch {batch}: {len(rows)} rows\n{rows.head(20).to_string(index=False)}"
-    print(text, flush=True)  # noqa: T201 that is what it is for
+    print(text, flush=True)  # noqa: T201 printing is its purpose
 
 
 @dataclass(frozen=True)
 class Parquet:
-    """A folder `batch=N` for each batch under `path`; a batch that comes again replaces its folder."""
+    """A folder `batch=N` per batch under `path`; a replayed batch replaces its folder."""
 
     path: str
 
@@ -56,7 +58,7 @@ class Memory:
     name: str
 
     def __call__(self, df: DataFrame, batch: int) -> None:
-        """Put the batch's rows in the place of those it had before."""
+        """Add the batch's rows, in place of those of an earlier run of the same batch."""
         import pyarrow as pa
         from pyspark.sql import functions as F
 
@@ -65,16 +67,17 @@ class Memory:
         rows = rows.append_column("batch", pa.array([batch] * len(rows), pa.int64()))
         view = f"global_temp.{self.name}"
         if spark.catalog.tableExists(view):
-            before = spark.table(view).toArrow()
-            kept = before.filter(pa.compute.not_equal(before["batch"], batch))
-            rows = pa.concat_tables([kept, rows.cast(before.schema)])
-        schema = df.withColumn("batch", F.lit(batch).cast("long")).schema  # of no rows Connect infers none
+            earlier = spark.table(view).toArrow()
+            other_batches = earlier.filter(pa.compute.not_equal(earlier["batch"], batch))
+            rows = pa.concat_tables([other_batches, rows.cast(earlier.schema)])
+        # Connect cannot infer a schema if there are no rows
+        schema = df.withColumn("batch", F.lit(batch).cast("long")).schema
         spark.createDataFrame(rows, schema).createOrReplaceGlobalTempView(self.name)
 
 
 @dataclass(frozen=True)
 class Kafka:
-    """JSON records to a topic. Kafka cannot take a record back: one that comes again has the same `batch` header."""
+    """JSON records to a topic. Kafka cannot delete a record: a replayed one has the same `batch` header."""
 
     servers: str
     topic: str

@@ -14,18 +14,18 @@ from numpy.typing import NDArray
 from unskew.streaming.operators.aggregates import AGGREGATES
 from unskew.streaming.operators.aggregation import Aggregate, Aggregation
 from unskew.streaming.operators.operator import MOMENT, RECORDS, TIME, Clock, Expiry, Window
-from unskew.streaming.storage.key_groups import Index, groups_of
+from unskew.streaming.storage.columns import Index, one_array
+from unskew.streaming.storage.key_groups import groups_of
 from unskew.streaming.storage.schemas import pack_schema, unpack_schema
-from unskew.streaming.storage.slot_state import DEADLINE, HASH, WINDOW, Layout, SlotState, one_piece
+from unskew.streaming.storage.slot_state import DEADLINE, HASH, WINDOW, Layout, SlotState
 
 
 @dataclass(frozen=True)
 class AggregateOperator:
-    """Keeps aggregates per key, or per key and window.
+    """Aggregates records per key, or per key and window.
 
-    Without a window, and with one while `emit` is "changed", every key (and window) that a batch touched is
-    emitted with its new values. With `emit` "closed" each window is emitted once, when the watermark passes
-    its end, and dropped.
+    Without a window, or if `emit` is "changed", a batch emits every key (and window) it touched, with its new
+    values. If `emit` is "closed", each window is emitted once, when the watermark passes its end, and dropped.
     """
 
     key: pa.Schema
@@ -55,15 +55,13 @@ class AggregateOperator:
     @cached_property
     def output(self) -> pa.Schema:
         """The columns it emits."""
-        window = (
-            [pa.field(WINDOW, pa.struct([("start", self.moment), ("end", self.moment)]))]
-            if self.window
-            else []
-        )
-        return pa.schema([*self.key, *window, *self.aggregation.output_schema])
+        fields = list(self.key)
+        if self.window:
+            fields.append(pa.field(WINDOW, pa.struct([("start", self.moment), ("end", self.moment)])))
+        return pa.schema([*fields, *self.aggregation.output_schema])
 
     def describe(self) -> dict[str, Any]:
-        """What a checkpoint must know of it."""
+        """What a checkpoint needs to know about it."""
         return {
             "kind": "aggregate",
             **self.layout.describe(),
@@ -77,7 +75,7 @@ class AggregateOperator:
 
     @classmethod
     def restore(cls, description: Mapping[str, Any]) -> AggregateOperator:
-        """The operator that `describe` described, as far as its state goes."""
+        """The operator that `describe` described, with all that reading its state needs."""
         layout = Layout.restore(description)
         aggregates = {name: _restore_aggregate(entry) for name, entry in description["aggregates"].items()}
         window = None if description["window"] is None else Window(**description["window"])
@@ -101,8 +99,8 @@ class AggregateOperator:
             late = int(payload[RECORDS].to_numpy()[~in_time].sum())
             payload = payload if in_time.all() else payload.filter(pa.array(in_time))
         if self.expiry is not None:
-            self.expiry.take(state, clock)  # before its next record, which begins anew
-        changed = self._merged(payload, state, clock)
+            self.expiry.take(state, clock)  # before the next record of the key, which starts from nothing
+        changed = self._merge(payload, state, clock)
         due = self.layout.schema.empty_table()
         if self.expiry is not None:
             self.expiry.take(state, clock)
@@ -111,32 +109,34 @@ class AggregateOperator:
             state.remove(due)
         return self.output_rows(due if self.window and self.emit == "closed" else changed), late
 
-    def _merged(self, payload: pa.Table, state: SlotState, clock: Clock) -> pa.Table:
+    def _merge(self, payload: pa.Table, state: SlotState, clock: Clock) -> pa.Table:
+        """Merge the payload into the state; returns the new state rows of the keys it touches."""
         if not len(payload):
             return self.layout.schema.empty_table()
         groups, firsts = self._groups(payload)
-        one_each = len(firsts) == len(payload)
         states = payload.select(self.layout.values)
-        arrived = payload if one_each else payload.take(pa.array(firsts))
-        if not one_each:
-            states = self._renamed(self.aggregation.merge(self._bare(states), groups, len(firsts)))
-        key_columns = {name: arrived[name] for name in [HASH, *self.layout.key_columns]}
-        rows = self.layout.rows({**key_columns, **_columns(states)}, len(arrived))
+        keys = payload
+        if len(firsts) < len(payload):
+            keys = payload.take(pa.array(firsts))
+            states = self._prefixed(self.aggregation.merge(self._unprefixed(states), groups, len(firsts)))
+        key_columns = {name: keys[name] for name in [HASH, *self.layout.key_columns]}
+        rows = self.layout.rows({**key_columns, **_columns(states)}, len(keys))
         before, owners = state.look_up(rows)
         if len(before):
-            both = pa.concat_tables([self._bare(before.select(self.layout.values)), self._bare(states)])
-            owner = np.concatenate([owners, np.arange(len(arrived))])
-            states = self._renamed(self.aggregation.merge(both, owner, len(arrived)))
+            old_states = self._unprefixed(before.select(self.layout.values))
+            old_and_new = pa.concat_tables([old_states, self._unprefixed(states)])
+            key_of_state = np.concatenate([owners, np.arange(len(keys))])
+            states = self._prefixed(self.aggregation.merge(old_and_new, key_of_state, len(keys)))
         columns = {**key_columns, **_columns(states)}
         if self.layout.expires:
-            columns[DEADLINE] = pa.array(self._deadlines(arrived, payload, groups, before, owners, clock))
-        rows = self.layout.rows(columns, len(arrived))
+            columns[DEADLINE] = pa.array(self._deadlines(keys, payload, groups, before, owners, clock))
+        rows = self.layout.rows(columns, len(keys))
         state.update(rows, before)
         return rows
 
     def _deadlines(
         self,
-        arrived: pa.Table,
+        keys: pa.Table,
         payload: pa.Table,
         groups: Index,
         before: pa.Table,
@@ -144,19 +144,19 @@ class AggregateOperator:
         clock: Clock,
     ) -> NDArray[np.int64]:
         if self.window:
-            ends: NDArray[np.int64] = (arrived[WINDOW].to_numpy() + self.window.size) // 1000
+            ends: NDArray[np.int64] = (keys[WINDOW].to_numpy() + self.window.size) // 1000
             return ends
         assert self.expiry is not None
-        return self.expiry.deadlines(payload, groups, len(arrived), before, owners, clock)
+        return self.expiry.deadlines(payload, groups, len(keys), before, owners, clock)
 
     def output_rows(self, rows: pa.Table) -> pa.Table:
         """State rows as the user sees them."""
-        columns = [one_piece(rows[f"key.{i}"]) for i in range(len(self.key))]
+        columns = [one_array(rows[f"key.{i}"]) for i in range(len(self.key))]
         if self.window:
             starts = rows[WINDOW].to_numpy()
             moments = [pa.array(m, self.moment) for m in (starts, starts + self.window.size)]
             columns.append(pa.StructArray.from_arrays(moments, ["start", "end"]))
-        columns += self.aggregation.final(self._bare(rows.select(self.layout.values))).columns
+        columns += self.aggregation.final(self._unprefixed(rows.select(self.layout.values))).columns
         return pa.table(columns, schema=self.output)
 
     def _windowed(self, rows: pa.Table) -> pa.Table:
@@ -165,8 +165,8 @@ class AggregateOperator:
         moments = rows[self.time].cast(pa.int64())
         if moments.null_count:
             rows, moments = rows.filter(moments.is_valid()), moments.drop_null()
-        at, starts = self.window.assign(moments.to_numpy())
-        return rows.take(pa.array(at)).append_column(WINDOW, pa.array(starts))
+        row_numbers, starts = self.window.assign(moments.to_numpy())
+        return rows.take(pa.array(row_numbers)).append_column(WINDOW, pa.array(starts))
 
     def _payload(
         self,
@@ -181,18 +181,18 @@ class AggregateOperator:
             latest[:] = np.iinfo(np.int64).min
             np.maximum.at(latest, groups, self.expiry.times(rows, self.time))
         first = rows.select([HASH, *self.layout.key_columns]).take(pa.array(firsts))
-        columns = {name: one_piece(first[name]) for name in first.column_names}
-        columns |= _columns(self._renamed(states))
+        columns = {name: one_array(first[name]) for name in first.column_names}
+        columns |= _columns(self._prefixed(states))
         columns |= {TIME: pa.array(latest), RECORDS: pa.array(records)}
         return pa.table([columns[f.name] for f in self.payload], schema=self.payload)
 
     def _groups(self, rows: pa.Table) -> tuple[Index, Index]:
         return groups_of(self.layout.ids(rows), self.layout.keys_of(rows))
 
-    def _bare(self, states: pa.Table) -> pa.Table:
+    def _unprefixed(self, states: pa.Table) -> pa.Table:
         return states.rename_columns(self.aggregation.state_schema.names)
 
-    def _renamed(self, states: pa.Table) -> pa.Table:
+    def _prefixed(self, states: pa.Table) -> pa.Table:
         return states.rename_columns(self.layout.values)
 
 
@@ -205,6 +205,6 @@ def _restore_aggregate(description: Mapping[str, Any]) -> Aggregate:
     name = options.pop("aggregate")
     if name not in AGGREGATES:
         raise ValueError(
-            f"this unskew does not have the aggregate {name!r} that the checkpoint names: upgrade unskew"
+            f"the checkpoint uses the aggregate {name!r}, which this version of unskew does not have: upgrade unskew"
         )
     return AGGREGATES[name](**options)

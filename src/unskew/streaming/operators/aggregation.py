@@ -1,8 +1,8 @@
-"""What a stream keeps for each key: aggregates whose state can be merged, and their combination.
+"""Aggregates whose state can be merged, and several of them side by side.
 
 An aggregate turns a record into a state, several states into one, and a state into a result. Merging is
-associative and commutative (sums of floats up to rounding), so records may be aggregated wherever they
-are met, in any order, and a key's state may move and meet the rest of it later.
+associative and commutative (sums of floats up to rounding), so records may be aggregated anywhere and in any
+order, and parts of a key's state may be merged later, in another slot.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, ClassVar
 import pyarrow as pa
 
 from unskew.core.hashing import as_keys, supported_type
-from unskew.streaming.operators.group_columns import Index, Kernel, Part, merge_parts, whole
+from unskew.streaming.operators.group_columns import Kernel, Part, merge_parts
+from unskew.streaming.storage.columns import Index, one_array
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -23,12 +24,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Aggregate(ABC):
-    """One aggregate of a column: frozen, and the same wherever it was pickled to.
+    """One aggregate of a column: frozen, and the same in every process that it is pickled to.
 
     Its state is one or more Arrow columns with one row per key. `merge` of the states of some records is the
-    state of all of them, however they were split. `name` is what Python, job files and checkpoints call it: it never
-    changes. `spark_function` is the same in Spark SQL; `in_batch` is false if Spark has none. `kernels` say how each
-    state column is merged, where a plain sum, min or max does it.
+    state of all of them, however they were split. `name` is its name in Python, job files and checkpoints: it never
+    changes. `spark_function` is its name in Spark SQL; `in_batch` is false if Spark does not have it. `kernels` name the
+    plain sum, min or max that merges each state column; an aggregate without kernels overrides `merge`.
     """
 
     column: str | None
@@ -55,7 +56,7 @@ class Aggregate(ABC):
 
     @abstractmethod
     def state(self, schema: pa.Schema) -> list[pa.Field]:
-        """Its state columns for records of `schema`; a ValueError if its column is missing or unfit."""
+        """Its state columns for records of `schema`; a ValueError if its column is missing or of the wrong type."""
 
     @abstractmethod
     def result(self, schema: pa.Schema) -> pa.DataType:
@@ -83,13 +84,13 @@ class Aggregate(ABC):
         return expression
 
     def parts(self, states: Sequence[pa.Array]) -> list[Part]:
-        """Its state columns with their kernels, to be merged along with those of others."""
+        """Its state columns with their kernels, to be merged together with those of other aggregates."""
         source = self.column or ""
         return [Part(kernel, array, source) for kernel, array in zip(self.kernels, states, strict=True)]
 
     def values(self, rows: pa.Table, t: pa.DataType, column: str | None = None) -> pa.Array:
         """The column of `rows` as one array of type `t`."""
-        array = whole(rows.column(column or self.column))
+        array = one_array(rows.column(column or self.column))
         return as_keys(array, t) if array.type != t else array
 
 
@@ -137,11 +138,10 @@ class Aggregation:
         Every group must occur.
         """
         for name in self.inputs:
-            wanted = self.schema.field(name)
-            if rows.schema.field(name).type != wanted.type:
-                rows = rows.set_column(
-                    rows.schema.get_field_index(name), wanted, rows[name].cast(wanted.type)
-                )
+            declared = self.schema.field(name)
+            if rows.schema.field(name).type != declared.type:
+                column = rows[name].cast(declared.type)
+                rows = rows.set_column(rows.schema.get_field_index(name), declared, column)
         return self._merge([aggregate.unit(rows) for aggregate in self.aggregates.values()], ids, groups)
 
     def merge(self, states: pa.Table, ids: Index, groups: int) -> pa.Table:
@@ -152,47 +152,45 @@ class Aggregation:
         return self._merge(self._by_aggregate(states), ids, groups)
 
     def final(self, states: pa.Table) -> pa.Table:
-        """The results of the states, one row each."""
+        """The results of the states, one row per state."""
         pairs = zip(self.aggregates.values(), self._by_aggregate(states), strict=True)
         return pa.Table.from_arrays([a.final(columns) for a, columns in pairs], schema=self.output_schema)
 
     def _by_aggregate(self, states: pa.Table) -> list[list[pa.Array]]:
-        columns = iter(whole(column) for column in states.select(self.state_schema.names).columns)
+        columns = iter(one_array(column) for column in states.select(self.state_schema.names).columns)
         return [[next(columns) for _ in a.state(self.schema)] for a in self.aggregates.values()]
 
     def _merge(self, states: Sequence[Sequence[pa.Array]], ids: Index, groups: int) -> pa.Table:
         pairs = list(zip(self.aggregates.values(), states, strict=True))
-        # those with kernels are merged together, so that they can share one group_by
+        # aggregates with kernels are merged together, so that they can share one group_by
         shared = iter(merge_parts([part for a, s in pairs if a.kernels for part in a.parts(s)], ids, groups))
         merged: list[pa.Array] = []
         for aggregate, columns in pairs:
-            own = (
-                [next(shared) for _ in columns]
-                if aggregate.kernels
-                else aggregate.merge(columns, ids, groups)
-            )
-            merged += own
+            if aggregate.kernels:
+                merged += [next(shared) for _ in columns]
+            else:
+                merged += aggregate.merge(columns, ids, groups)
         return pa.Table.from_arrays(merged, schema=self.state_schema)
 
 
 def checked_type(
     schema: pa.Schema, column: str, what: str, accepts: Callable[[pa.DataType], bool], remedy: str
 ) -> pa.DataType:
-    """The type in which values of a column are kept; a ValueError if there is none or it is not accepted."""
-    found = schema.get_all_field_indices(column)
-    if len(found) != 1:
-        problem = "more than one column is" if found else "no column is"
+    """The type in which values of a column are stored; a ValueError if it is not supported or not accepted."""
+    indices = schema.get_all_field_indices(column)
+    if len(indices) != 1:
+        problem = "more than one column is" if indices else "no column is"
         raise ValueError(
             f"{what} of column {column!r}: {problem} called that; the columns are {', '.join(schema.names)}"
         )
-    t = schema.field(found[0]).type
+    t = schema.field(indices[0]).type
     try:
-        kept = supported_type(t)
+        stored_type = supported_type(t)
     except ValueError:
-        kept = None
-    if kept is None or not accepts(kept):
+        stored_type = None
+    if stored_type is None or not accepts(stored_type):
         raise ValueError(f"{what} of column {column!r} does not support type {t}: {remedy}")
-    return kept
+    return stored_type
 
 
 def ordered_type(schema: pa.Schema, column: str, what: str) -> pa.DataType:

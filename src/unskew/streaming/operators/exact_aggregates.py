@@ -1,7 +1,7 @@
 """Exact aggregates of a column: counts, sums, extremes, moments, and the first and last value.
 
 The semantics are Spark SQL's. Nulls are skipped; the sum, minimum, maximum or mean of no values is null. NaN is larger
-than any other number. How to add one: see `aggregates`.
+than any other number. How to add an aggregate: see `aggregates`.
 """
 
 from __future__ import annotations
@@ -16,17 +16,20 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from unskew.streaming.operators.aggregation import Aggregate, checked_type, ordered_type
-from unskew.streaming.operators.group_columns import Index, Kernel, valid, whole, winners
+from unskew.streaming.operators.group_columns import Kernel, winners
+from unskew.streaming.storage.columns import Index, one_array, valid
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
 
 def _number_type(schema: pa.Schema, column: str, what: str) -> pa.DataType:
-    def number(t: pa.DataType) -> bool:
+    def is_number(t: pa.DataType) -> bool:
         return bool(pa.types.is_signed_integer(t) or pa.types.is_floating(t) or pa.types.is_decimal(t))
 
-    return checked_type(schema, column, what, number, "cast the column to a number, such as double or bigint")
+    return checked_type(
+        schema, column, what, is_number, "cast the column to a number, such as double or bigint"
+    )
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,7 @@ class Count(Aggregate):
     def unit(self, rows: pa.Table) -> list[pa.Array]:
         if self.column is None:
             return [pa.array(np.ones(rows.num_rows, np.int64))]
-        return [pa.array(valid(whole(rows.column(self.column))).astype(np.int64))]
+        return [pa.array(valid(one_array(rows.column(self.column))).astype(np.int64))]
 
     def final(self, states: Sequence[pa.Array]) -> pa.Array:
         return states[0]
@@ -67,8 +70,8 @@ class Count(Aggregate):
 class Sum(Aggregate):
     """The sum of a column: int64 of integers, double of floats, decimal(38, s) of decimals of scale s.
 
-    A sum that does not fit raises an ArithmeticError that names the column, also where only a partial
-    sum does not fit and later records would have brought it back.
+    A sum that does not fit raises an ArithmeticError that names the column, even if only a partial sum does not fit
+    and later records would have brought it back into range.
     """
 
     name: ClassVar[str] = "sum"
@@ -112,7 +115,7 @@ class _Extreme(Aggregate):
 class Min(_Extreme):
     """The smallest value of a column of numbers, strings, binaries, dates, timestamps or booleans.
 
-    NaN is larger than any number, so it is the minimum only where all values are NaN; -0.0 is below 0.0.
+    NaN is larger than any number, so it is the minimum only if all values are NaN; -0.0 is below 0.0.
     """
 
     name: ClassVar[str] = "min"
@@ -154,7 +157,7 @@ class Mean(Aggregate):
 
     def unit(self, rows: pa.Table) -> list[pa.Array]:
         total = self.state(rows.schema)[0].type
-        array = whole(rows.column(self.column))
+        array = one_array(rows.column(self.column))
         # not `values`: integers beyond 2^53 are rounded here, not refused
         totals = array.cast(total, safe=False) if total == pa.float64() else self.values(rows, total)
         return [totals, pa.array(valid(array).astype(np.int64))]
@@ -165,7 +168,7 @@ class Mean(Aggregate):
         if pa.types.is_floating(total.type):
             return pc.divide(total, counts.cast(pa.float64(), safe=False))
         result = _mean_type(total.type)
-        # in 256 bits the quotient has 20 digits more than the sum, so that rounding it once is enough
+        # in 256 bits the quotient has 20 more digits than the sum, so that rounding it once is enough
         wide = total.cast(pa.decimal256(38, total.type.scale))
         quotient = pc.divide(wide, counts.cast(pa.decimal256(19, 0)))
         try:
@@ -203,7 +206,7 @@ class Variance(Aggregate):
         return self.state(schema)[1].type
 
     def unit(self, rows: pa.Table) -> list[pa.Array]:
-        array = whole(rows.column(self.column))
+        array = one_array(rows.column(self.column))
         numbers = array.cast(pa.float64(), safe=False).fill_null(0.0).to_numpy()
         # the distance of an infinity or NaN to itself is not 0
         squares = np.where(np.isfinite(numbers), 0.0, np.nan)
@@ -211,12 +214,12 @@ class Variance(Aggregate):
 
     def merge(self, states: Sequence[pa.Array], ids: Index, groups: int) -> list[pa.Array]:
         counts, means, squares = (state.to_numpy() for state in states)
-        some = counts > 0
-        counts, means, squares, ids = counts[some], means[some], squares[some], ids[some]
-        total = _added(ids, counts, groups, np.int64)
-        with np.errstate(invalid="ignore", over="ignore"):  # infinities are NaN in the end, as in Spark
-            mean = _added(ids, means * (counts / total[ids]), groups)
-            merged = _added(ids, squares + counts * (means - mean[ids]) ** 2, groups)
+        filled = counts > 0
+        counts, means, squares, ids = counts[filled], means[filled], squares[filled], ids[filled]
+        total = _sum_by_group(ids, counts, groups, np.int64)
+        with np.errstate(invalid="ignore", over="ignore"):  # infinities end as NaN, as in Spark
+            mean = _sum_by_group(ids, means * (counts / total[ids]), groups)
+            merged = _sum_by_group(ids, squares + counts * (means - mean[ids]) ** 2, groups)
         return [pa.array(total), pa.array(mean), pa.array(merged)]
 
     def final(self, states: Sequence[pa.Array]) -> pa.Array:
@@ -224,7 +227,7 @@ class Variance(Aggregate):
         return pa.array(squares / np.maximum(counts - 1, 1), mask=counts < 2)
 
 
-def _added(ids: Index, numbers: NDArray[Any], groups: int, dtype: type = np.float64) -> NDArray[Any]:
+def _sum_by_group(ids: Index, numbers: NDArray[Any], groups: int, dtype: type = np.float64) -> NDArray[Any]:
     total: NDArray[Any] = np.zeros(groups, dtype)
     np.add.at(total, ids, numbers)
     return total

@@ -1,4 +1,4 @@
-"""Arrow tables as pandas frames, without a value changing on the way."""
+"""Arrow tables as pandas frames, without changing a value."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import pyarrow as pa
 def frame_of(table: pa.Table, dtype_of: Callable[[pa.DataType], Any]) -> pd.DataFrame:
     """The table as pandas; lists, structs and maps as Python values.
 
-    Pandas would make arrays of the lists, and of whole numbers beside a missing one floats.
+    Pandas itself would turn the lists into arrays, and whole numbers next to a missing value into floats.
     """
     frame: pd.DataFrame = table.to_pandas(
         types_mapper=lambda t: None if pa.types.is_nested(t) else dtype_of(t)
     )
-    for at, f in enumerate(table.schema):
+    for i, f in enumerate(table.schema):
         if pa.types.is_nested(f.type):
-            values = pd.Series(table.column(at).to_pylist(), index=frame.index, dtype=object)
-            frame.isetitem(at, values)  # type: ignore[arg-type]
+            values = pd.Series(table.column(i).to_pylist(), index=frame.index, dtype=object)
+            frame.isetitem(i, values)  # type: ignore[arg-type]
     return frame

@@ -1,4 +1,4 @@
-"""What every stateful operator is: how it packs records, what it keeps, what it emits, and when its state expires."""
+"""What every stateful operator does: how it packs records, what state it has, what it emits, and when state expires."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from unskew.streaming.storage.key_groups import Index, groups_of
+from unskew.streaming.storage.columns import Index
+from unskew.streaming.storage.key_groups import groups_of
 from unskew.streaming.storage.slot_state import DEADLINE, HASH, Layout, SlotState
 
 RECORDS = "records"
@@ -18,7 +19,7 @@ TIME = "time"
 """The latest event time (milliseconds) among the records of a payload row."""
 
 NO_TIME = int(np.iinfo(np.int64).min)
-"""The time of records that have none."""
+"""The event time of records without one."""
 
 
 @dataclass(frozen=True)
@@ -56,29 +57,30 @@ class Expiry:
     by_event_time: bool
 
     def take(self, state: SlotState, clock: Clock) -> pa.Table:
-        """Remove the rows whose deadline has come."""
-        passed = clock.watermark if self.by_event_time else clock.now
-        if passed < 0:
+        """Remove and return the rows whose deadline has passed."""
+        now = clock.watermark if self.by_event_time else clock.now
+        if now < 0:
             return state.layout.schema.empty_table()
-        due = state.due(passed)
+        due = state.due(now)
         state.remove(due)
         return due
 
     def deadlines(
         self, payload: pa.Table, groups: Index, size: int, before: pa.Table, owners: Index, clock: Clock
     ) -> NDArray[np.int64]:
-        """When each of `size` groups of payload rows expires; an old record brings no deadline forward."""
+        """When each of `size` groups of payload rows expires; an old record never brings a deadline forward."""
         if not self.by_event_time:
             return np.full(size, clock.now + self.idle)
         latest = np.full(size, NO_TIME)
         np.maximum.at(latest, groups, payload[TIME].to_numpy())
-        latest[latest == NO_TIME] = max(clock.watermark, 0)  # a record without a time is as old as it may be
+        # a record without a time counts as the oldest that is not late
+        latest[latest == NO_TIME] = max(clock.watermark, 0)
         latest += self.idle
         np.maximum.at(latest, owners, before[DEADLINE].to_numpy())
         return latest
 
     def times(self, rows: pa.Table, column: str | None) -> NDArray[np.int64]:
-        """The event times (milliseconds) of records, as far as deadlines need them."""
+        """The event times (milliseconds) of records, for their deadlines; zeros if deadlines do not need them."""
         if not self.by_event_time or column is None:
             return np.zeros(len(rows), np.int64)
         times: NDArray[np.int64] = rows[column].cast(pa.int64()).fill_null(NO_TIME).to_numpy()
@@ -86,7 +88,7 @@ class Expiry:
 
 
 def loads_of(payload: pa.Table, keys: int) -> pa.Table:
-    """Records by key: one row per key, in no order. Keys with one hash count as one, since they are routed as one."""
+    """Records per key, one row per key in no order. Keys with equal hashes count as one: they are routed together."""
     groups, firsts = groups_of(payload[HASH].to_numpy(), [])
     counts = np.bincount(groups, payload[RECORDS].to_numpy(), len(firsts))
     rows = payload.select([HASH, *(f"key.{i}" for i in range(keys))]).take(pa.array(firsts))
@@ -110,13 +112,13 @@ class Operator(Protocol):
 
     @property
     def expiry(self) -> Expiry | None:
-        """When its state expires without records, if it does."""
+        """When the state of a key without records expires, or None if it never does."""
 
     def pack(self, rows: pa.Table) -> pa.Table:
         """Records (hash, key columns `key.i`, others by name) as payload rows."""
 
     def step(self, payload: pa.Table, state: SlotState, clock: Clock) -> tuple[pa.Table, int]:
-        """Take the payload into the state; returns the rows to emit, and how many records came too late."""
+        """Apply the payload to the state; returns the rows to emit, and how many records came too late."""
 
     def describe(self) -> dict[str, Any]:
-        """What a checkpoint must know to recognise the operator and to show its state: plain data with stable names."""
+        """What a checkpoint needs to recognise the operator and to show its state: plain data with stable names."""

@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 from unskew.core.hashing import hash_keys
 from unskew.core.sketches.batch import numbered
 from unskew.streaming.operators.aggregation import Aggregate, checked_type, ordered_type
-from unskew.streaming.operators.group_columns import Index, canonical_nan, lists, ordinals, places, valid
+from unskew.streaming.operators.group_columns import canonical_nan, lists, ordinals, places
+from unskew.streaming.storage.columns import Index, valid
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
 CANDIDATES = 8
-"""Counters that `top_k` keeps for each value it returns: a count is then off by an eighth of n/k at most,
+"""Counters that `top_k` keeps per value it returns: a count is then off by at most an eighth of n/k,
 and the k values returned cannot all have counts above n/k."""
 
 
@@ -30,17 +31,17 @@ def _check_k(k: Any, least: int) -> None:
 
 @dataclass(frozen=True)
 class ApproxDistinct(Aggregate):
-    """About how many distinct values a column has, of those that are not null.
+    """About how many distinct values a column has, not counting null.
 
-    Exact up to `k` distinct values (but for 64-bit hashes that coincide); beyond that the relative error
-    is about 1/√k (one standard deviation; 6 % at k=256). The same for every order of records and of
-    merging.
+    Exact up to `k` distinct values (except where 64-bit hashes collide); beyond that the relative error
+    is about 1/√k (one standard deviation; 6 % at k=256). The result does not depend on the order of records or
+    of merging.
 
-    How: the k + 1 smallest hashes are kept; how close together they lie tells how many there are in
+    How: the k + 1 smallest hashes are kept; how close together they lie shows how many there are in
     all. Bar-Yossef et al., "Counting distinct elements in a data stream", RANDOM 2002; the estimate
     without bias is that of Beyer et al., SIGMOD 2007.
 
-    State: 8 bytes for each distinct value, at most 8(k + 1) a key. `k` is at least 2.
+    State: 8 bytes per distinct value, at most 8(k + 1) per key. `k` is at least 2.
     """
 
     k: int = 256
@@ -60,8 +61,8 @@ class ApproxDistinct(Aggregate):
 
     def unit(self, rows: pa.Table) -> list[pa.Array]:
         values = self.values(rows, self._type(rows.schema))
-        known = valid(values)
-        return [lists(pa.array(hash_keys(values)[known]), known.astype(np.int64))]
+        present = valid(values)
+        return [lists(pa.array(hash_keys(values)[present]), present.astype(np.int64))]
 
     def merge(self, states: Sequence[pa.Array], ids: Index, groups: int) -> list[pa.Array]:
         members, entries = _entries(states[0], ids)
@@ -71,15 +72,15 @@ class ApproxDistinct(Aggregate):
         new = np.ones(len(order), np.bool_)
         new[1:] = (members[1:] != members[:-1]) | (hashes[1:] != hashes[:-1])
         members, hashes = members[new], hashes[new]
-        kept = places(members, groups) <= self.k
-        return [lists(pa.array(hashes[kept]), np.bincount(members[kept], minlength=groups))]
+        smallest = places(members, groups) <= self.k
+        return [lists(pa.array(hashes[smallest]), np.bincount(members[smallest], minlength=groups))]
 
     def final(self, states: Sequence[pa.Array]) -> pa.Array:
         sizes = _sizes(states[0])
         full = sizes > self.k
         estimates = sizes.copy()
         largest = states[0].flatten().to_numpy()[np.cumsum(sizes)[full] - 1]
-        # the share of all hashes, -2^63 to 2^63 - 1, that lies below the largest kept one
+        # the share of all hashes, -2^63 to 2^63 - 1, below the largest one that is kept
         share = (largest.astype(np.float64) + 2.0**63 + 1.0) / 2.0**64
         estimates[full] = np.rint(self.k / share)
         return pa.array(estimates)
@@ -105,16 +106,16 @@ class TopK(Aggregate):
     """The k most frequent values of a column, as a list of (value, count), the most frequent first.
 
     Exact while a key has at most 8k distinct values. Beyond that, with n values in all (nulls do not
-    count), a count is never too high and too low by at most n/(8k + 1); and a value is sure to be returned
+    count), a count is never too high and too low by at most n/(8k + 1); and a value is certain to be returned
     if its true count exceeds that of the true (k + 1)-st by more than that. Which other values are returned, and
     the counts within these bounds, then depend on how the records were split. Values with equal counts
     come in ascending order.
 
-    How: 8k counters a key. When there are more after a merge, the (8k + 1)-st largest count is taken off
-    all of them and those above zero stay. Misra and Gries, 1982; that it can be merged so is shown by
-    Agarwal et al., "Mergeable summaries", PODS 2012.
+    How: 8k counters per key. When a merge leaves more, the (8k + 1)-st largest count is subtracted from all of
+    them, and those above zero stay. Misra and Gries, 1982; Agarwal et al., "Mergeable summaries", PODS 2012, show
+    that merging this way keeps the bound.
 
-    State: at most 8k values and counts a key.
+    State: at most 8k values and counts per key.
     """
 
     k: int = 10
@@ -133,11 +134,11 @@ class TopK(Aggregate):
 
     def unit(self, rows: pa.Table) -> list[pa.Array]:
         values = self.values(rows, self._type(rows.schema))
-        known = valid(values)
+        present = valid(values)
         values = values.drop_null()
-        if pa.types.is_floating(values.type):  # values are told apart as Spark's grouping does it
+        if pa.types.is_floating(values.type):  # values are distinguished as Spark's grouping does
             values = pa.array(canonical_nan(values.to_numpy()) + values.type.to_pandas_dtype()(0.0))
-        return [_counted(values, np.ones(len(values), np.int64), known.astype(np.int64))]
+        return [_counted(values, np.ones(len(values), np.int64), present.astype(np.int64))]
 
     def merge(self, states: Sequence[pa.Array], ids: Index, groups: int) -> list[pa.Array]:
         members, entries = _entries(states[0], ids)
@@ -151,19 +152,19 @@ class TopK(Aggregate):
         members, value_codes = np.divmod(pairs, width)
         order = np.lexsort((ordinals(encoded.dictionary)[value_codes], -counts, members))
         members, value_codes, counts = members[order], value_codes[order], counts[order]
-        first_out = places(members, groups) == CANDIDATES * self.k
-        taken_off = np.zeros(groups, np.int64)
-        taken_off[members[first_out]] = counts[first_out]
-        counts -= taken_off[members]
-        kept = counts > 0
-        values = encoded.dictionary.take(pa.array(value_codes[kept]))
-        return [_counted(values, counts[kept], np.bincount(members[kept], minlength=groups))]
+        first_excess = places(members, groups) == CANDIDATES * self.k
+        deduction = np.zeros(groups, np.int64)
+        deduction[members[first_excess]] = counts[first_excess]
+        counts -= deduction[members]
+        positive = counts > 0
+        values = encoded.dictionary.take(pa.array(value_codes[positive]))
+        return [_counted(values, counts[positive], np.bincount(members[positive], minlength=groups))]
 
     def final(self, states: Sequence[pa.Array]) -> pa.Array:
         members, entries = _entries(states[0], np.arange(len(states[0])))
-        kept = places(members, len(states[0])) < self.k
-        values, counts = entries.filter(pa.array(kept)).flatten()
-        return _counted(values, counts.to_numpy(), np.bincount(members[kept], minlength=len(states[0])))
+        largest = places(members, len(states[0])) < self.k
+        values, counts = entries.filter(pa.array(largest)).flatten()
+        return _counted(values, counts.to_numpy(), np.bincount(members[largest], minlength=len(states[0])))
 
     def _type(self, schema: pa.Schema) -> pa.DataType:
         assert self.column is not None

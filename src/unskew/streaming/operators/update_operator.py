@@ -14,26 +14,27 @@ import pyarrow.compute as pc
 
 from unskew.streaming.operators.frames import frame_of
 from unskew.streaming.operators.operator import RECORDS, TIME, Clock, Expiry
-from unskew.streaming.storage.key_groups import Index, groups_of
-from unskew.streaming.storage.slot_state import DEADLINE, HASH, Layout, SlotState, one_piece
+from unskew.streaming.storage.columns import Index, Mask, one_array
+from unskew.streaming.storage.key_groups import groups_of
+from unskew.streaming.storage.slot_state import DEADLINE, HASH, Layout, SlotState
 
-_WHOLE = {
+_NULLABLE = {
     pa.int8(): pd.Int8Dtype(),
     pa.int16(): pd.Int16Dtype(),
     pa.int32(): pd.Int32Dtype(),
     pa.int64(): pd.Int64Dtype(),
     pa.bool_(): pd.BooleanDtype(),
 }
-"""Types that plain pandas would turn into floats or objects where a value is missing."""
+"""Types that plain pandas would turn into floats or objects if a value is missing."""
 
 
 class UpdateError(RuntimeError):
-    """The user's function failed, or returned something else than its contract says; names the key where it can."""
+    """The user's function failed, or its result breaks the contract; the message names the key if possible."""
 
 
 @dataclass(frozen=True)
 class UpdateOperator:
-    """Keeps per key what a function makes of it; the contract is that of `Stream.update` and `update_each`."""
+    """Keeps the state per key that a user's function returns; the contract is in `Stream.update` and `update_each`."""
 
     key: pa.Schema
     state: pa.Schema
@@ -52,14 +53,14 @@ class UpdateOperator:
 
     @cached_property
     def payload(self) -> pa.Schema:
-        """The columns that travel to the slots: all."""
+        """The columns that travel to the slots: all of them."""
         fields = [pa.field(HASH, pa.int64())]
         fields += [pa.field(f"key.{i}", f.type) for i, f in enumerate(self.key)]
         fields += [pa.field(f"in.{f.name}", f.type) for f in self.records]
         return pa.schema([*fields, pa.field(TIME, pa.int64()), pa.field(RECORDS, pa.int64())])
 
     def describe(self) -> dict[str, Any]:
-        """What a checkpoint must know of it; the function itself may change between runs."""
+        """What a checkpoint needs to know about it; the function itself may change between runs."""
         return {"kind": "update", **self.layout.describe()}
 
     def pack(self, rows: pa.Table) -> pa.Table:
@@ -71,8 +72,8 @@ class UpdateOperator:
         return pa.table([*columns, pa.array(times), ones], schema=self.payload)
 
     def step(self, payload: pa.Table, state: SlotState, clock: Clock) -> tuple[pa.Table, int]:
-        """Call the function, keep the states it returns, emit what it emits."""
-        outs = [self._expire(state, clock)]  # before its next record, which begins anew
+        """Call the function, store the states it returns, emit what it emits."""
+        outs = [self._expire(state, clock)]  # before the next record of the key, which starts from nothing
         if len(payload):
             outs.append(self._handle(payload, state, clock))
             outs.append(self._expire(state, clock))
@@ -87,97 +88,104 @@ class UpdateOperator:
         return self._checked(self.expired(self._states(due)), "expired")
 
     def _handle(self, payload: pa.Table, state: SlotState, clock: Clock) -> pa.Table:
-        keys = [one_piece(payload[f"key.{i}"]) for i in range(len(self.key))]
+        """Call the function on the payload's keys; keys are numbered as `groups_of` numbers them."""
+        keys = [one_array(payload[f"key.{i}"]) for i in range(len(self.key))]
         groups, firsts = groups_of(payload[HASH].to_numpy(), keys)
-        first = payload.select([HASH, *self.layout.key_columns]).take(pa.array(firsts))
-        asked = self.layout.rows({n: first[n] for n in first.column_names}, len(firsts))
-        before, owners = state.look_up(asked)
-        place = np.full(len(firsts), -1, np.int64)
-        place[owners] = np.arange(len(before))
-        known = before.select(self.layout.values).take(pa.array(place, mask=place < 0))
-        columns = {n: asked[n] for n in [HASH, *self.layout.key_columns]}
-        values = dict(zip(known.column_names, known.columns, strict=True))
-        states = self.layout.rows({**columns, **values}, len(firsts))
-        rows = _frame(
-            payload.select([f"in.{n}" for n in self.records.names]).rename_columns(self.records.names)
-        )
+        first_rows = payload.select([HASH, *self.layout.key_columns]).take(pa.array(firsts))
+        key_columns = {name: first_rows[name] for name in first_rows.column_names}
+        key_rows = self.layout.rows(key_columns, len(firsts))
+        before, owners = state.look_up(key_rows)
+        states, has_state = self._states_before(key_rows, before, owners)
+        records = payload.select([f"in.{n}" for n in self.records.names]).rename_columns(self.records.names)
+        rows = _frame(records)
         rows.index = pd.Index(groups)
-        out, made, kept = self._each(rows, states, place >= 0) if self.each else self._called(rows, states)
-        columns = {n: asked[n].take(pa.array(kept)) for n in columns}
-        columns |= dict(zip(self.layout.values, made.columns, strict=True))
+        if self.each:
+            out, new_states, stateful = self._call_each(rows, states, has_state)
+        else:
+            out, new_states, stateful = self._call(rows, states)
+        columns = {name: key_rows[name].take(pa.array(stateful)) for name in key_columns}
+        columns |= dict(zip(self.layout.values, new_states.columns, strict=True))
         if self.expiry is not None:
             deadlines = self.expiry.deadlines(payload, groups, len(firsts), before, owners, clock)
-            columns[DEADLINE] = pa.array(deadlines[kept])
-        dropped = np.ones(len(firsts), np.bool_)
-        dropped[kept] = False
-        gone = pa.array(dropped[owners])
-        state.update(self.layout.rows(columns, len(kept)), before.filter(pc.invert(gone)))
-        state.remove(before.filter(gone))
+            columns[DEADLINE] = pa.array(deadlines[stateful])
+        stateless = np.ones(len(firsts), np.bool_)
+        stateless[stateful] = False
+        dropped = pa.array(stateless[owners])
+        state.update(self.layout.rows(columns, len(stateful)), before.filter(pc.invert(dropped)))
+        state.remove(before.filter(dropped))
         return out
 
-    def _called(self, rows: pd.DataFrame, known: pa.Table) -> tuple[pa.Table, pa.Table, Index]:
-        """What the function emits, the states it returns, and which of the keys these belong to."""
-        states = self._states(known)
+    def _states_before(self, key_rows: pa.Table, before: pa.Table, owners: Index) -> tuple[pa.Table, Mask]:
+        """One row per key with its state before the batch, or nulls; and which keys have a state."""
+        places = np.full(len(key_rows), -1, np.int64)
+        places[owners] = np.arange(len(before))
+        values = before.select(self.layout.values).take(pa.array(places, mask=places < 0))
+        columns = {name: key_rows[name] for name in [HASH, *self.layout.key_columns]}
+        columns |= dict(zip(values.column_names, values.columns, strict=True))
+        return self.layout.rows(columns, len(key_rows)), places >= 0
+
+    def _call(self, rows: pd.DataFrame, states_before: pa.Table) -> tuple[pa.Table, pa.Table, Index]:
+        """What the function emits, the states it returns, and the numbers of the keys that these belong to."""
+        states = self._states(states_before)
         try:
             result = self.fn(rows, states.copy())
         except Exception as error:
             raise UpdateError(f"{self._culprit(rows, states)}: {error!r}") from error
         if not isinstance(result, tuple) or len(result) != 2 or not isinstance(result[1], pd.DataFrame):
             raise UpdateError(f"the function must return (out, states), not {type(result).__name__}")
-        out, new = result
-        if not new.index.is_unique or not new.index.isin(states.index).all():
+        out, new_states = result
+        if not new_states.index.is_unique or not new_states.index.isin(states.index).all():
             raise UpdateError(
                 "the states that the function returned have other rows than those it was given: keep their index"
             )
-        return self._checked(out, "out"), _table(new, self.state, "states"), new.index.to_numpy(np.int64)
+        key_numbers = new_states.index.to_numpy(np.int64)
+        return self._checked(out, "out"), _table(new_states, self.state, "states"), key_numbers
 
-    def _each(
-        self, rows: pd.DataFrame, known: pa.Table, seen: np.ndarray[Any, Any]
+    def _call_each(
+        self, rows: pd.DataFrame, states_before: pa.Table, has_state: Mask
     ) -> tuple[pa.Table, pa.Table, Index]:
-        """The same, key by key; `seen` says which keys have a state."""
-        keys = list(zip(*(known[name].to_pylist() for name in self.layout.key_columns), strict=True))
-        before = known.select(self.layout.values).rename_columns(self.state.names).to_pylist()
-        outs, new, kept = [], [], []
+        """The same, key by key."""
+        keys = list(zip(*(states_before[name].to_pylist() for name in self.layout.key_columns), strict=True))
+        values = states_before.select(self.layout.values).rename_columns(self.state.names).to_pylist()
+        outs, new_states, key_numbers = [], [], []
         order = np.argsort(rows.index.to_numpy(), kind="stable")
-        ordered, place = rows.iloc[order], rows.index.to_numpy()[order]
-        starts = np.searchsorted(place, np.arange(len(keys) + 1))
+        sorted_rows, sorted_numbers = rows.iloc[order], rows.index.to_numpy()[order]
+        starts = np.searchsorted(sorted_numbers, np.arange(len(keys) + 1))
         for i, key in enumerate(keys):
-            own = ordered.iloc[starts[i] : starts[i + 1]].reset_index(drop=True)
+            key_rows = sorted_rows.iloc[starts[i] : starts[i + 1]].reset_index(drop=True)
             try:
-                out, after = self.fn(key, own, before[i] if seen[i] else None)
+                out, new_state = self.fn(key, key_rows, values[i] if has_state[i] else None)
                 if out is not None:
                     outs.append(self._checked(out, "out"))
             except Exception as error:
-                raise UpdateError(f"the function failed on key {_shown(key)}: {error!r}") from error
-            if after is not None:
-                new.append(after)
-                kept.append(i)
+                raise UpdateError(f"the function failed on key {_printed(key)}: {error!r}") from error
+            if new_state is not None:
+                new_states.append(new_state)
+                key_numbers.append(i)
         out = pa.concat_tables(outs) if outs else self.output.empty_table()
-        return out, _listed(new, self.state, "states"), np.array(kept, np.int64)
+        return out, _listed(new_states, self.state, "states"), np.array(key_numbers, np.int64)
 
     def _culprit(self, rows: pd.DataFrame, states: pd.DataFrame) -> str:
-        """Which key makes the function fail: the keys are halved until one alone does."""
-        left = np.arange(len(states))
-        while len(left) > 1:
-            half = left[: len(left) // 2]
-            for part in (half, left[len(half) :]):
-                chosen = rows[rows.index.isin(part)]
-                own = states.iloc[part].reset_index(drop=True)
-                own_rows = chosen.set_axis(pd.Index(np.searchsorted(part, chosen.index.to_numpy())))
+        """Which key makes the function fail: the keys are halved until the function fails on a single key."""
+        suspects = np.arange(len(states))
+        while len(suspects) > 1:
+            middle = len(suspects) // 2
+            for half in (suspects[:middle], suspects[middle:]):
+                half_rows = rows[rows.index.isin(half)]
+                renumbered = half_rows.set_axis(pd.Index(np.searchsorted(half, half_rows.index.to_numpy())))
                 try:
-                    self.fn(own_rows, own)
-                except Exception:  # noqa: BLE001 whatever it is, it is why we are here
-                    left = part
+                    self.fn(renumbered, states.iloc[half].reset_index(drop=True))
+                except Exception:  # noqa: BLE001 the user's function may raise anything
+                    suspects = half
                     break
             else:
-                return "the function failed on the keys of a slot, though on no half of them alone"
-        key = tuple(states.iloc[left[0]][list(self.key.names)])
-        return f"the function failed on key {_shown(key)}"
+                return "the function failed on the keys of a slot, but not on either half of them alone"
+        key = tuple(states.iloc[suspects[0]][list(self.key.names)])
+        return f"the function failed on key {_printed(key)}"
 
     def _states(self, rows: pa.Table) -> pd.DataFrame:
-        chosen = rows.select([*self.layout.key_columns, *self.layout.values])
-        named = chosen.rename_columns([*self.key.names, *self.state.names])
-        return frame_of(named, _WHOLE.get)
+        columns = rows.select([*self.layout.key_columns, *self.layout.values])
+        return frame_of(columns.rename_columns([*self.key.names, *self.state.names]), _NULLABLE.get)
 
     def _checked(self, out: Any, what: str) -> pa.Table:
         if isinstance(out, dict):
@@ -190,9 +198,9 @@ class UpdateOperator:
 
 
 def _frame(table: pa.Table) -> pd.DataFrame:
-    """As pandas, whole numbers as such also where some are missing."""
-    whole = {t: dtype for t, dtype in _WHOLE.items() if _has_nulls(table, t)}
-    return frame_of(table, whole.get)
+    """The table as pandas; whole numbers stay whole even if some are missing."""
+    dtypes = {t: dtype for t, dtype in _NULLABLE.items() if _has_nulls(table, t)}
+    return frame_of(table, dtypes.get)
 
 
 def _has_nulls(table: pa.Table, t: pa.DataType) -> bool:
@@ -202,11 +210,10 @@ def _has_nulls(table: pa.Table, t: pa.DataType) -> bool:
 def _table(frame: Any, schema: pa.Schema, what: str) -> pa.Table:
     if not isinstance(frame, pd.DataFrame):
         raise UpdateError(f"{what} must be a pandas DataFrame, not {type(frame).__name__}")
-    missing = [n for n in schema.names if n not in frame.columns]
-    if missing:
-        raise UpdateError(
-            f"{what} has no column {missing[0]!r}: it has {', '.join(map(str, frame.columns)) or 'none'}"
-        )
+    missing_columns = [n for n in schema.names if n not in frame.columns]
+    if missing_columns:
+        columns = ", ".join(map(str, frame.columns)) or "none"
+        raise UpdateError(f"{what} has no column {missing_columns[0]!r}: its columns are {columns}")
     try:
         return pa.Table.from_pandas(frame[schema.names], schema=schema, preserve_index=False)
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
@@ -225,12 +232,12 @@ def _listed(rows: list[Any], schema: pa.Schema, what: str) -> pa.Table:
 
 
 def _column(values: list[Any], t: pa.DataType) -> pa.Array:
-    """What pandas has for a missing value is null, but NaN among floats is a number of its own."""
+    """The values as Arrow. What pandas uses for a missing value is null, but NaN in a float column stays NaN."""
     if pa.types.is_floating(t):
         return pa.array([None if value is pd.NA else value for value in values], t)
     return pa.array(values, t, from_pandas=True)
 
 
-def _shown(key: tuple[Any, ...]) -> str:
+def _printed(key: tuple[Any, ...]) -> str:
     text = repr(key[0] if len(key) == 1 else key)
     return text if len(text) <= 200 else text[:200] + "…"

@@ -1,1 +1,1 @@
-"""What a live query keeps: files beside the checkpoint of Spark, and the state of each slot."""
+"""What a live query stores: files beside Spark's checkpoint, and the state of each slot."""

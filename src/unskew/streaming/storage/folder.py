@@ -1,4 +1,4 @@
-"""The one place that touches files of a checkpoint: whole files, by name, on any file system Arrow knows."""
+"""The one place that touches files of a checkpoint: whole files, by name, on any file system that Arrow supports."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from pyarrow import fs
 class Folder:
     """A folder whose files are written whole or not at all.
 
-    A file is written under a temporary name and then renamed, so a reader never sees half of one, whichever process
-    dies when. A `durable` file is also flushed to disk before it gets its name, so it survives a power failure; that
-    costs a millisecond or two, and files that a replayed batch writes again do not need it. Tested on local disks;
-    other file systems (`hdfs://`, `s3://`) are those of `pyarrow.fs`, as durable as they make their writes.
+    A file is written under a temporary name and then renamed, so a reader never sees half a file, no matter which
+    process dies when. A `durable` file is also flushed to disk before it gets its name, so it survives a power
+    failure; that costs a millisecond or two, and files that a replayed batch rewrites do not need it. Tested on local
+    disks; other file systems (`hdfs://`, `s3://`) are those of `pyarrow.fs`, and as durable as their writes are.
     """
 
     def __init__(self, address: str) -> None:
@@ -55,8 +55,8 @@ class Folder:
     def create(self, name: str, data: bytes) -> bool:
         """Write a durable file unless it exists: the first writer wins, and everyone else gets False.
 
-        Atomic on a local disk, where a hard link refuses a name that is taken. Other file systems have no such
-        operation in Arrow: there, the check and the rename are two steps, and the lease of the checkpoint keeps a
+        Atomic on a local disk, where a hard link cannot take an existing name. Arrow has no such operation for
+        other file systems: there, the check and the rename are two steps, and the lease of the checkpoint keeps a
         second driver away.
         """
         path = self._path(name)
@@ -113,7 +113,7 @@ class Folder:
             self._fs.delete_file(temporary)
 
     def _flush_folder(self, path: str) -> None:
-        """Make the new name durable too; some file systems refuse to flush a folder, and need not be asked."""
+        """Make the new name durable too; file systems that refuse to flush a folder do not need it."""
         if self._is_local:
             with contextlib.suppress(OSError):
                 _flush(posixpath.dirname(path))
@@ -123,12 +123,12 @@ class Folder:
 
 
 def absolute(address: str) -> str:
-    """The address as every process understands it, whatever folder it was started in."""
+    """The address as every process understands it, in whichever folder the process was started."""
     scheme, colon, _ = address.partition("/")[0].partition(":")
     if not colon:
         return posixpath.abspath(address)
     if scheme != "file" and "://" not in address:
-        raise ValueError(f"checkpoint {address!r} names no host: write {scheme}://host/path, or a plain path")
+        raise ValueError(f"checkpoint {address!r} has no host: write {scheme}://host/path, or a plain path")
     return address
 
 
@@ -144,7 +144,7 @@ def _open(address: str) -> tuple[fs.FileSystem, str]:
     if address.startswith("file:"):
         return fs.LocalFileSystem(), "/" + address.removeprefix("file:").lstrip("/")
     if "://" in address:
-        # Hadoop's names for S3; Arrow knows only one
+        # Hadoop has several names for S3, Arrow only one
         file_system, path = fs.FileSystem.from_uri(re.sub(r"^s3[an]://", "s3://", address))
         return file_system, path
     return fs.LocalFileSystem(), address

@@ -1,9 +1,8 @@
-"""Which records and which state rows belong to one key: found by hash, settled by value."""
+"""Which records and which state rows belong to one key: looked up by hash, confirmed by value."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,17 +11,15 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from unskew.core.hashing import Hashes
-
-Index = NDArray[np.int64]
-Mask = NDArray[np.bool_]
+from unskew.streaming.storage.columns import Index, Mask, mask_of, valid
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX = np.uint64(0xBF58476D1CE4E5B9)
 
 
-def mixed(hashes: Hashes, moments: NDArray[np.int64]) -> Hashes:
-    """One 64-bit number for a key's hash and a moment: the identity of a state row that is kept by window."""
-    mix = (hashes.view(np.uint64) ^ (moments.view(np.uint64) * _GOLDEN)) * _MIX
+def window_ids(hashes: Hashes, starts: NDArray[np.int64]) -> Hashes:
+    """One 64-bit number per key hash and start of a window: the id of a state row that belongs to one window."""
+    mix = (hashes.view(np.uint64) ^ (starts.view(np.uint64) * _GOLDEN)) * _MIX
     return (mix ^ (mix >> np.uint64(31))).view(np.int64)
 
 
@@ -30,7 +27,7 @@ def groups_of(ids: Hashes, keys: Sequence[pa.Array]) -> tuple[Index, Index]:
     """The group of each row, and the first row of each group, where a group is one key.
 
     Rows are grouped by `ids`, then compared by value with the first row of their group: two keys with
-    one hash are two groups, unless no `keys` are given. Groups are numbered in the order in which they first occur.
+    one hash are two groups, unless `keys` is empty. Groups are numbered in the order in which they first occur.
     """
     groups, firsts = _numbered(ids)
     if not keys:
@@ -38,75 +35,68 @@ def groups_of(ids: Hashes, keys: Sequence[pa.Array]) -> tuple[Index, Index]:
     same = same_keys(keys, [column.take(pa.array(firsts[groups])) for column in keys])
     if same.all():
         return groups, firsts
-    left = np.flatnonzero(~same)
-    while len(left):  # a round for each further key with the same hash
-        codes, places = _numbered(groups[left])
-        first = left[places]
-        groups[left] = len(firsts) + codes
-        firsts = np.concatenate([firsts, first])
-        others = pa.array(first[codes])
-        same = same_keys([c.take(pa.array(left)) for c in keys], [c.take(others) for c in keys])
-        same[places] = True  # whatever its type makes of comparing a value with itself
-        left = left[~same]
+    unresolved = np.flatnonzero(~same)
+    while len(unresolved):  # one round per further key with the same hash
+        codes, first_places = _numbered(groups[unresolved])
+        new_firsts = unresolved[first_places]
+        groups[unresolved] = len(firsts) + codes
+        firsts = np.concatenate([firsts, new_firsts])
+        rows, first_rows = pa.array(unresolved), pa.array(new_firsts[codes])
+        same = same_keys([column.take(rows) for column in keys], [column.take(first_rows) for column in keys])
+        same[first_places] = True  # even if a value of this type does not equal itself
+        unresolved = unresolved[~same]
     order = np.argsort(firsts)
     rank = np.empty(len(order), np.int64)
     rank[order] = np.arange(len(order))
     return rank[groups], firsts[order]
 
 
-def find(run_ids: Hashes, run_keys: Sequence[pa.Array], ids: Hashes, keys: Sequence[pa.Array]) -> Index:
-    """Where each key stands among rows sorted by id, or -1."""
-    at = np.searchsorted(run_ids, ids).astype(np.int64)
-    found = np.full(len(ids), -1, np.int64)
-    left = np.arange(len(ids))
+def find_rows(run_ids: Hashes, run_keys: Sequence[pa.Array], ids: Hashes, keys: Sequence[pa.Array]) -> Index:
+    """The row of each key in a run sorted by id, or -1."""
+    candidates = np.searchsorted(run_ids, ids).astype(np.int64)
+    rows = np.full(len(ids), -1, np.int64)
+    unresolved = np.arange(len(ids))
     while True:  # one round, unless two keys have the same id
-        left = left[at[left] < len(run_ids)]
-        left = left[run_ids[at[left]] == ids[left]]
-        if not len(left):
-            return found
-        here, asked = pa.array(at[left]), pa.array(left)
-        same = same_keys([c.take(here) for c in run_keys], [c.take(asked) for c in keys])
-        found[left[same]] = at[left[same]]
-        left = left[~same]
-        at[left] += 1
+        unresolved = unresolved[candidates[unresolved] < len(run_ids)]
+        unresolved = unresolved[run_ids[candidates[unresolved]] == ids[unresolved]]
+        if not len(unresolved):
+            return rows
+        run_places, places = pa.array(candidates[unresolved]), pa.array(unresolved)
+        same = same_keys([c.take(run_places) for c in run_keys], [c.take(places) for c in keys])
+        rows[unresolved[same]] = candidates[unresolved[same]]
+        unresolved = unresolved[~same]
+        candidates[unresolved] += 1
 
 
-def same_keys(ones: Sequence[pa.Array], others: Sequence[pa.Array]) -> Mask:
+def same_keys(left: Sequence[pa.Array], right: Sequence[pa.Array]) -> Mask:
     """Whether the two keys of each row are equal, as Spark groups: null equals null, NaN equals NaN."""
-    same = np.ones(len(ones[0]), np.bool_)
-    for one, other in zip(ones, others, strict=True):
-        same &= _same(one, other)
+    same = np.ones(len(left[0]), np.bool_)
+    for left_column, right_column in zip(left, right, strict=True):
+        same &= _same_values(left_column, right_column)
     return same
 
 
-def _same(one: pa.Array, other: pa.Array) -> Mask:
-    if pa.types.is_struct(one.type):
-        valid: Mask = _valid(one) == _valid(other)
-        return valid & same_keys(one.flatten(), other.flatten()) if one.type.num_fields else valid
-    if pa.types.is_nested(one.type):
-        return np.array([a == b for a, b in zip(one.to_pylist(), other.to_pylist(), strict=True)], np.bool_)
-    if pa.types.is_floating(one.type):
-        width = pa.int64() if one.type == pa.float64() else pa.int32()
-        one, other = (c.view(width) if c.type != pa.float16() else c for c in (one, other))
-    if pa.types.is_null(one.type):
-        return np.ones(len(one), np.bool_)
-    equal = pc.equal(one, other)
+def _same_values(left: pa.Array, right: pa.Array) -> Mask:
+    if pa.types.is_struct(left.type):
+        same_validity: Mask = valid(left) == valid(right)
+        if not left.type.num_fields:
+            return same_validity
+        return same_validity & same_keys(left.flatten(), right.flatten())
+    if pa.types.is_nested(left.type):
+        return np.array([a == b for a, b in zip(left.to_pylist(), right.to_pylist(), strict=True)], np.bool_)
+    if pa.types.is_floating(left.type):
+        width = pa.int64() if left.type == pa.float64() else pa.int32()
+        left, right = (c.view(width) if c.type != pa.float16() else c for c in (left, right))
+    if pa.types.is_null(left.type):
+        return np.ones(len(left), np.bool_)
+    equal = pc.equal(left, right)
     if equal.null_count == 0:
-        return _flags(equal)
-    return _flags(equal.fill_null(False)) | ~(_valid(one) | _valid(other))
-
-
-def _valid(array: pa.Array) -> Mask:
-    return _flags(array.is_valid())
-
-
-def _flags(array: Any) -> Mask:
-    flags: Mask = array.to_numpy(zero_copy_only=False)
-    return flags.astype(np.bool_, copy=False)
+        return mask_of(equal)
+    return mask_of(equal.fill_null(False)) | ~(valid(left) | valid(right))
 
 
 def _numbered(ids: Hashes) -> tuple[Index, Index]:
-    """The number of each id, in the order in which they first occur, and where that is."""
+    """The ids numbered in the order in which they first occur, and the row of each first occurrence."""
     codes, uniques = pd.factorize(ids)
     numbers = codes.astype(np.int64, copy=False)
     firsts = np.empty(len(uniques), np.int64)

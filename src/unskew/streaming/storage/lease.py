@@ -13,17 +13,18 @@ from typing import Any
 
 from unskew.streaming.storage.folder import Folder
 
-_HELD: dict[str, tuple[str, Any]] = {}  # by address: the token, and the query once it runs
+# by address: the token, and the query once it runs
+_HELD: dict[str, tuple[str, Any]] = {}
 _GUARD = threading.Lock()
 
 
 class Lease:
-    """Says in the file `lease` of the checkpoint which process runs a query on it.
+    """Records in the file `lease` of the checkpoint which process runs a query on it.
 
     Guards against two queries on one checkpoint: in one process, in two processes of one machine, on two machines.
     A dead process of this machine holds nothing, so a query that was killed can be restarted at once. Whether a
-    process of another machine is dead cannot be seen from here: then the file has to be removed by hand, and the
-    error says so.
+    process of another machine is dead cannot be determined: then the file has to be removed by hand, and the
+    error explains how.
     """
 
     def __init__(self, checkpoint: str) -> None:
@@ -31,7 +32,7 @@ class Lease:
         self._token = uuid.uuid4().hex
 
     def take(self) -> Lease:
-        """Hold the checkpoint, or raise a ValueError that says who holds it."""
+        """Hold the checkpoint, or raise a ValueError that names the process that holds it."""
         address = self._folder.address
         with _GUARD:
             holder = self.holder()
@@ -64,28 +65,28 @@ class Lease:
         return self._folder.find("lease") == data
 
     def run(self, query: Any) -> None:
-        """Hold it as long as this query is active."""
+        """Hold the checkpoint as long as this query is active."""
         with _GUARD:
             _HELD[self._folder.address] = (self._token, query)
 
     def release(self) -> None:
-        """Let go, if it is held."""
+        """Release the checkpoint, if this lease holds it."""
         with _GUARD:
             if _HELD.get(self._folder.address, ("",))[0] == self._token:
                 del _HELD[self._folder.address]
-                # a lease whose token nobody holds counts for nothing: do not hide the error that ended the query
+                # a lease whose token no process holds is ignored anyway: do not hide the error that ended the query
                 with contextlib.suppress(OSError):
                     self._folder.delete("lease")
 
     def holder(self) -> dict[str, Any] | None:
-        """Which process runs a query on the checkpoint (`host`, `pid`), as far as can be seen from here, or None."""
+        """The process that runs a query on the checkpoint (`host`, `pid`), as far as this machine can tell, or None."""
         data = self._folder.find("lease")
         if data is None:
             return None
         try:
             content = json.loads(data)
         except ValueError:
-            return None  # half a lease counts for nothing
+            return None  # half a lease is ignored
         if not isinstance(content, dict):
             return None
         if content.get("host") != socket.gethostname():
@@ -113,14 +114,13 @@ def _born(pid: int) -> str | None:
     """When a process of this machine started, as its kernel counts; None if there is no such process."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        return (
-            None if fields[0] in "ZX" else fields[19]
-        )  # a zombie is dead, though its parent has not asked yet
+        # a zombie is dead, though its parent has not noticed yet
+        return None if fields[0] in "ZX" else fields[19]
     except (OSError, IndexError):
         pass
     if Path("/proc/self/stat").exists():
         return None
-    try:  # no /proc on this system: the number alone must do
+    try:  # no /proc on this system: the process id alone must do
         os.kill(pid, 0)
     except OSError:
         return None

@@ -1,16 +1,16 @@
-"""What a live operator keeps beside Spark's checkpoint, and the format of its files.
+"""What a live operator stores beside Spark's checkpoint, and the format of its files.
 
-operator                  what the operator is: checked when the query starts again
+operator                  what the operator is: checked when the query restarts
 turns/B                   the turn of batch B (the first writer wins)
 tables/V-D, targets/B-D   routing tables in force, by version; the table to export towards during batch B
 handoffs/B/F-T-A          state that slot F exported to slot T in batch B, in attempt A
-reports/B/S               what slot S reports of batch B: its acknowledgement and its loads (the last writer wins)
-pairs/B/T                 the pairs of keys that task T of batch B saw on their way from the operator before
+reports/B/S               the report of slot S on batch B: its acknowledgement and its loads (the last writer wins)
+pairs/B/T                 the pairs of keys that task T of batch B counted between the previous operator and this one
 journal/I                 lines I·100 … I·100+99 of the journal
-current, wish             the batch under way (Spark Connect), and a number of slots asked for by hand
+current, wish             the batch under way (Spark Connect), and the number of slots that a user asked for
 
 The format is a contract: a checkpoint of format 1 restarts for ever (`tests/streaming/golden`). D is a digest of the
-content, so two drivers that write one version never overwrite each other's table: the published turn names the one.
+content, so two drivers that write one version never overwrite each other's table: the published turn names its own.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ FORMAT = 1
 """The format of every file here. A change that an older reader would misread needs the next number."""
 
 RETAINED_BATCHES = 100
-"""Batches whose files are kept, as Spark keeps 100 of its own: a batch that is replayed finds what it needs."""
+"""Batches whose files are retained, as Spark retains 100 of its own: a replayed batch has the files it needs."""
 
 TIDY_INTERVAL = 10
 """Batches between two searches for files that are no longer needed: listing folders takes time."""
 
 LINES_PER_FILE = 100
-"""Lines of the journal per file: writing a file again each batch stays cheap, and so does reading all of them."""
+"""Lines of the journal per file: rewriting a file in each batch stays cheap, and so does reading all of them."""
 
 
 class LedgerError(RuntimeError):
@@ -50,7 +50,7 @@ class LedgerError(RuntimeError):
 
 @dataclass(frozen=True)
 class Report:
-    """What a slot reports of a batch: its acknowledgement, its loads by key, and figures for the journal."""
+    """What a slot reports about a batch: its acknowledgement, its loads by key, and figures for the journal."""
 
     ack: Acknowledgement
     loads: pa.Table
@@ -58,7 +58,7 @@ class Report:
 
 
 def operator_of(checkpoint: str, number: int) -> dict[str, Any]:
-    """What the operator of that number was when the query first started; a ValueError if there is none."""
+    """What the operator of that number was when the query first started; a ValueError if it does not exist."""
     first = Ledger(absolute(checkpoint)).operator()
     if first is None:
         raise ValueError(
@@ -77,8 +77,8 @@ class Ledger:
     """Reads and writes the files under `<checkpoint>/unskew`.
 
     `checkpoint_id` is drawn when the checkpoint is created. `spark` is the checkpoint itself, which is Spark's to
-    write. Each of several chained operators has a ledger, by its `number`, those after the first in folders inside
-    that of the first. Spark numbers their states from the last one: `state_number`.
+    write. Each of several chained operators has its own ledger, selected by `number`; those after the first are in
+    folders inside the first one's. Spark numbers their states starting at the last operator: `state_number`.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class Ledger:
         return None if data is None else self._decode(data, "operator", "operator")[0]
 
     def write_operator(self, description: Mapping[str, Any]) -> None:
-        """Keep what the operator is."""
+        """Store what the operator is."""
         self.folder.write("operator", files.encode("operator", FORMAT, description, {}), durable=True)
 
     def turn(self, batch: int) -> Turn:
@@ -119,7 +119,7 @@ class Ledger:
         return Turn.from_meta(meta, table, target)
 
     def publish(self, turn: Turn) -> Turn:
-        """Publish a turn, unless one is published for its batch; returns the one that is in force.
+        """Publish a turn, unless its batch has one already; returns the turn that is in force.
 
         The tables are on disk before the turn that names them. If another driver publishes the batch at the same
         moment, one of them wins, and both go on with the winner's turn.
@@ -127,12 +127,11 @@ class Ledger:
         published = self.find_turn(turn.batch)
         if published is not None:
             return published
-        names = {
-            "table_file": self._write_table(f"tables/{turn.table.version}", turn.table),
-            "target_file": None
-            if turn.target is None
-            else self._write_table(f"targets/{turn.batch}", turn.target),
-        }
+        table_file = self._write_table(f"tables/{turn.table.version}", turn.table)
+        target_file = None
+        if turn.target is not None:
+            target_file = self._write_table(f"targets/{turn.batch}", turn.target)
+        names = {"table_file": table_file, "target_file": target_file}
         data = files.encode("turn", FORMAT, {**turn.to_meta(), **names}, {})
         return turn if self.folder.create(f"turns/{turn.batch}", data) else self.turn(turn.batch)
 
@@ -147,7 +146,7 @@ class Ledger:
         return Exported(name, destination, len(rows), len(data))
 
     def read_handoff(self, handoff: Handoff) -> pa.Table:
-        """State that arrives; a file that cannot be read stops the query: never an empty state in silence."""
+        """State that arrives. A file that cannot be read stops the query: state is never lost silently."""
         try:
             data = self.folder.read(handoff.file)
         except FileNotFoundError as error:
@@ -158,14 +157,14 @@ class Ledger:
         return self._decode(data, "handoff", handoff.file)[1]["rows"]
 
     def write_report(self, report: Report) -> None:
-        """Keep what a slot reports of a batch."""
+        """Store the report of a slot on a batch."""
         ack = report.ack
         meta = {"ack": asdict(ack), "figures": dict(report.figures)}
         data = files.encode("report", FORMAT, meta, {"loads": report.loads})
         self.folder.write(f"reports/{ack.batch}/{ack.slot}", data)
 
     def reports(self, batch: int) -> list[Report]:
-        """What the slots reported of a batch, by slot."""
+        """The reports of the slots on a batch, ordered by slot."""
         reports = []
         for slot in self.folder.names(f"reports/{batch}"):
             name = f"reports/{batch}/{slot}"
@@ -197,7 +196,7 @@ class Ledger:
         self.forget_pairs(batch)
 
     def write_pairs(self, batch: int, task: int, pairs: PairHistogram) -> None:
-        """Keep the pairs of keys that a task counted."""
+        """Store the pairs of keys that a task counted."""
         self.folder.write(f"pairs/{batch}/{task}", pairs.to_bytes())
 
     def pairs(self, batch: int) -> list[PairHistogram]:
@@ -216,26 +215,26 @@ class Ledger:
         self.folder.delete(f"pairs/{batch}")
 
     def current(self) -> int:
-        """The batch that the callback is at; only Spark Connect needs to ask."""
+        """The batch that the callback is handling; needed on Spark Connect only."""
         try:
             data = self.folder.read("current")
         except FileNotFoundError as error:
             raise LedgerError(
-                f"{self._address('current')} is missing: a task cannot know its batch"
+                f"{self._address('current')} is missing: without it a task cannot know its batch; restart the query"
             ) from error
         return int(self._decode(data, "current", "current")[0]["batch"])
 
     def write_current(self, batch: int) -> None:
-        """Write down which batch the callback is at."""
+        """Store which batch the callback is handling."""
         self.folder.write("current", files.encode("current", FORMAT, {"batch": batch}, {}))
 
     def wish(self) -> int | None:
-        """The number of slots that somebody asked for by hand."""
+        """The number of slots that a user asked for, or None."""
         data = self.folder.find("wish")
         return None if data is None else int(self._decode(data, "wish", "wish")[0]["slots"])
 
     def write_wish(self, slots: int | None) -> None:
-        """Ask for a number of slots; None leaves it to the rule again."""
+        """Ask for a number of slots; None withdraws the wish."""
         if slots is None:
             self.folder.delete("wish")
         else:
@@ -254,9 +253,9 @@ class Ledger:
         return [line for n in names for line in self._lines(f"journal/{n}") if line["batch"] >= since]
 
     def tidy(self, turn: Turn) -> None:
-        """Delete what no batch that could still be replayed needs.
+        """Delete the files that no batch needs that could still be replayed.
 
-        It goes by the files that exist, so what a crash or a failed attempt left behind is deleted as well.
+        It lists the files that exist, so what a crash or a failed attempt left behind is deleted as well.
         """
         last = turn.batch - RETAINED_BATCHES
         if last < 0 or last % TIDY_INTERVAL:
@@ -279,7 +278,7 @@ class Ledger:
                     self.folder.delete(f"{folder}/{name}")
 
     def _lines(self, name: str) -> list[dict[str, Any]]:
-        """The lines of one file. A damaged line is left out: the journal is for people, and no decision reads it."""
+        """The lines of one file. Damaged lines are skipped: the journal is for people, no decision depends on it."""
         lines = []
         for text in (self.folder.find(name) or b"").splitlines():
             try:
@@ -310,7 +309,7 @@ class Ledger:
         return f"{self.folder.address}/{name}"
 
 
-# The cache's key has the checkpoint's id: a folder may be deleted and used for another checkpoint.
+# The checkpoint's id is part of the cache key: a folder may be deleted and used for another checkpoint.
 @lru_cache(maxsize=16)
 def _read_table(address: str, checkpoint_id: str, name: str) -> RoutingTable:  # noqa: ARG001
     """A published table."""

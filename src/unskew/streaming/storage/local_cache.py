@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pyarrow as pa
 
-FORGOTTEN = 3600.0
-"""Seconds after which a run that nobody removed or used is dead: its query stopped or moved elsewhere."""
+UNUSED_SECONDS = 3600.0
+"""Seconds after which an unused run is deleted: its query stopped, or runs elsewhere."""
 
 
 class LocalCache:
     """The runs of one query on this machine, by name.
 
-    Guards: a file is either whole or absent (written aside, then renamed), and a run's name is never used
-    twice, so what is found is what was written. Losing the folder, or having no room for it, costs time only.
+    Guards: a file is either whole or absent (written aside, then renamed), and a run's name is never reused, so
+    `get` returns what was written. Losing the folder, or having no space for it, costs only time.
     """
 
     def __init__(self, checkpoint: str) -> None:
@@ -28,7 +28,7 @@ class LocalCache:
         self._usable = _own(self._folder.parent) and _own(self._folder)
 
     def get(self, run: str) -> pa.Table | None:
-        """The run, if it is here."""
+        """The run, if it is cached here."""
         if not self._usable:
             return None
         path = self._folder / run
@@ -40,39 +40,39 @@ class LocalCache:
             return None
 
     def put(self, run: str, table: pa.Table) -> None:
-        """Keep a run."""
+        """Store a run."""
         if not self._usable:
             return
-        aside = self._folder / f".{run}-{os.getpid()}"
+        temporary = self._folder / f".{run}-{os.getpid()}"
         try:
-            with pa.OSFile(str(aside), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+            with pa.OSFile(str(temporary), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
                 writer.write_table(table)
-            aside.rename(self._folder / run)
+            temporary.rename(self._folder / run)
         except OSError:
             with contextlib.suppress(OSError):
-                aside.unlink()
+                temporary.unlink()
 
     def remove(self, run: str) -> None:
-        """Forget a run."""
+        """Delete a run."""
         if self._usable:
             with contextlib.suppress(OSError):
                 (self._folder / run).unlink()
 
     def tidy(self) -> None:
-        """Remove what a query that is gone left behind."""
+        """Delete what queries that ended left behind."""
         if not self._usable:
             return
         for path in self._folder.parent.glob("*/*"):
             with contextlib.suppress(OSError):
-                if time.time() - path.stat().st_mtime > FORGOTTEN:
+                if time.time() - path.stat().st_mtime > UNUSED_SECONDS:
                     path.unlink()
 
 
 def _own(folder: Path) -> bool:
-    """Make the folder ours alone; false where another user has it."""
+    """Create the folder for this user alone; False if another user can enter it."""
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
-        about = folder.lstat()
+        stat = folder.lstat()
     except OSError:
         return False
-    return about.st_uid == os.getuid() and not folder.is_symlink() and about.st_mode & 0o077 == 0
+    return stat.st_uid == os.getuid() and not folder.is_symlink() and stat.st_mode & 0o077 == 0

@@ -1,4 +1,4 @@
-"""Arrow schemas as JSON can hold them."""
+"""Arrow schemas as text, for JSON."""
 
 from __future__ import annotations
 

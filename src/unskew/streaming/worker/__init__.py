@@ -1,1 +1,1 @@
-"""What runs in a Spark task: packing records before the shuffle, then one step for each slot."""
+"""What runs in a Spark task: packing records before the shuffle, then one step per slot."""

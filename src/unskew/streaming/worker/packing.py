@@ -1,4 +1,4 @@
-"""Before the shuffle: records of a map task become one payload a slot."""
+"""Before the shuffle: the records of a map task become one payload per slot."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ SPARK_PACKED = "label int, batch long, part long, payload binary"
 class Packer:
     """Packs the records of one map task: hashed, routed by the table of the batch, partly aggregated.
 
-    Every slot in use gets at least one payload a batch, an empty one if it has no records (from the first
-    task), so that it is called: it can import, expire, export and acknowledge whatever the stream brings.
+    Every slot in use gets at least one payload per batch, an empty one (from the first task) if it has no records,
+    so that Spark calls it: it can import, expire, export and acknowledge even when it has nothing to handle.
 
-    With `pairs` the last column is the hash of the key that the record had at the operator before. Which keys come
-    together is then counted and written down, and the column is dropped.
+    With `pairs` the last column is the hash of the key that the record had at the previous operator. The pairs of
+    keys are then counted and written to the ledger, and the column is dropped.
     """
 
     ledger: Ledger
@@ -57,9 +57,9 @@ class Packer:
         batch, task = batch_of(context, self.ledger), context.partitionId()
         turn = self.ledger.turn(batch)
         counter = PairCounter()
-        yield from self.pack(counter.watched(batches) if self.pairs else batches, turn, task)
+        yield from self.pack(counter.count(batches) if self.pairs else batches, turn, task)
         if self.pairs:
-            self.ledger.write_pairs(batch, task, counter.found())
+            self.ledger.write_pairs(batch, task, counter.histogram())
         failpoint("packed", batch)
 
     def pack(self, batches: Iterator[pa.RecordBatch], turn: Turn, task: int) -> Iterator[pa.RecordBatch]:
@@ -74,10 +74,10 @@ class Packer:
             slots = turn.table.slot_of_hashes(packed[HASH].to_numpy())
             order = np.argsort(slots, kind="stable")
             packed = packed.take(pa.array(order))
-            found, starts = np.unique(slots[order], return_index=True)
+            used_slots, starts = np.unique(slots[order], return_index=True)
             bounds = [*starts.tolist(), len(order)]
-            payloads = [encoded(packed.slice(a, b - a)) for a, b in pairwise(bounds)]
-            yield self._rows(turn, found.tolist(), part, payloads)
+            payloads = [encoded(packed.slice(start, end - start)) for start, end in pairwise(bounds)]
+            yield self._rows(turn, used_slots.tolist(), part, payloads)
 
     def _rows(self, turn: Turn, slots: list[int], part: int, payloads: list[bytes]) -> pa.RecordBatch:
         labels = slot_labels(self.max_slots)
@@ -91,18 +91,18 @@ class Packer:
 
 
 def batch_of(context: TaskContext, ledger: Ledger) -> int:
-    """The batch that a task belongs to: Spark says so, but on Connect only the callback, which wrote it down."""
-    said = context.getLocalProperty("streaming.sql.batchId")
-    return ledger.current() if said is None else int(said)
+    """The batch that a task belongs to. Spark knows it, except on Connect: there the callback stores it."""
+    batch = context.getLocalProperty("streaming.sql.batchId")
+    return ledger.current() if batch is None else int(batch)
 
 
 def active_slots(turn: Turn) -> list[int]:
-    """The slots that the batch must call: those that records can reach and those that state is on its way to."""
+    """The slots that the batch must call: those that records can reach, and those that state is moving to."""
     return sorted({*range(turn.table.slots), *(h.destination for h in turn.pending)})
 
 
 def normal_keys(rows: pa.Table) -> pa.Table:
-    """The rows with -0.0 as 0.0 and every NaN alike in the key columns: Spark groups them so."""
+    """The rows with 0.0 for -0.0 and one NaN for all in the key columns: Spark's grouping treats them as equal."""
     for i, f in enumerate(rows.schema):
         if f.name.startswith("key.") and _has_floats(f.type):
             chunks = [_normal(chunk) for chunk in rows.column(i).chunks]
@@ -122,22 +122,23 @@ def _normal(array: pa.Array) -> pa.Array:
         return pa.StructArray.from_arrays(parts, fields=list(array.type), mask=array.is_null())
     if not pa.types.is_floating(array.type):
         return array
-    plain = pc.add(array, pa.scalar(0.0, array.type))
-    return pc.if_else(pc.is_nan(plain), pa.scalar(float("nan"), array.type), plain)
+    without_negative_zero = pc.add(array, pa.scalar(0.0, array.type))
+    nan = pa.scalar(float("nan"), array.type)
+    return pc.if_else(pc.is_nan(without_negative_zero), nan, without_negative_zero)
 
 
 def _chunks(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
     """The records in tables of bounded size, with the columns and types of `schema`."""
-    held: list[pa.RecordBatch] = []
+    chunk: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
-        held.append(batch)
+        chunk.append(batch)
         rows, size = rows + batch.num_rows, size + batch.nbytes
         if rows >= CHUNK_ROWS or size >= CHUNK_BYTES:
-            yield _table(held, schema)
-            held, rows, size = [], 0, 0
+            yield _table(chunk, schema)
+            chunk, rows, size = [], 0, 0
     if rows:
-        yield _table(held, schema)
+        yield _table(chunk, schema)
 
 
 def _table(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.Table:

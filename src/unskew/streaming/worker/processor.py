@@ -1,4 +1,4 @@
-"""The slot step inside Spark's own stateful operator: the only place that knows its state API."""
+"""The slot step inside Spark's own stateful operator: the only place that uses Spark's state API."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PIECES, ABOUT = "pieces", "about"
 
 
 class SlotProcessor(StatefulProcessor):
-    """Called once a slot and batch, with all payloads of the slot."""
+    """Called once per slot and batch, with all payloads of the slot."""
 
     def __init__(
         self,
@@ -43,37 +43,37 @@ class SlotProcessor(StatefulProcessor):
         self._time = time
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        """Name the state."""
+        """Declare the state variables."""
         self._handle = handle
-        self._done: set[int] = set()
+        self._finished_slots: set[int] = set()
         self._store = _SparkStore(
             handle.getValueState(ABOUT, "text string, counts binary"),
             handle.getMapState(PIECES, "name string", "data binary"),
         )
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:
-        """Take the payloads of a batch."""
-        came = pd.concat(list(rows)).sort_values("part", kind="stable")
-        # a task that outlives its batch still knows which one it was of
-        yield from self._step(key, list(came["payload"]), int(came["batch"].iloc[0]), timerValues)
+        """Handle the payloads of a batch."""
+        packed = pd.concat(list(rows)).sort_values("part", kind="stable")
+        # the batch comes from the rows, so that a task that outlives its batch still knows which one it belongs to
+        yield from self._step(key, list(packed["payload"]), int(packed["batch"].iloc[0]), timerValues)
 
-    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Any]:  # noqa: ARG002 Spark names it
-        """Take a batch without records: Spark runs one when the watermark moves, and only timers call a slot then."""
+    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Any]:  # noqa: ARG002 Spark passes it by name
+        """Handle a batch without records: Spark runs one when the watermark moves, and then only timers call a slot."""
         yield from self._step(key, [], None, timerValues)
 
     def _step(self, key: Any, payloads: list[bytes], batch: int | None, timer_values: Any) -> Iterator[Any]:
         slot = slot_labels(self._max_slots).index(int(key[0]))
-        if slot in self._done:
+        if slot in self._finished_slots:
             if payloads:
                 raise RuntimeError(f"Spark called slot {slot} twice with records in one batch")
             return  # timers fire after the records of the same batch
-        self._done.add(slot)
+        self._finished_slots.add(slot)
         context = TaskContext.get()
         assert context is not None
         if batch is None:
             batch = batch_of(context, self._ledger)
         clock = Clock(timer_values.getCurrentProcessingTimeInMs(), timer_values.getCurrentWatermarkInMs())
-        self._wind(clock)
+        self._register_timer(clock)
         step = SlotStep(self._ledger, self._operator, self._buckets, _executor())
         attempt = f"{context.stageId()}-{context.attemptNumber()}-{context.taskAttemptId()}"
         cache = LocalCache(f"{self._ledger.folder.address}#{self._ledger.checkpoint_id}")
@@ -83,15 +83,15 @@ class SlotProcessor(StatefulProcessor):
         if len(out):
             yield _frame(out)
 
-    def _wind(self, clock: Clock) -> None:
-        """Ask to be called as soon as time moves on, with records or without."""
+    def _register_timer(self, clock: Clock) -> None:
+        """Ask Spark to call this slot again as soon as time moves on, even without records."""
         if self._time == "EventTime":
             self._handle.registerTimer(clock.watermark + 1)
         elif self._time == "ProcessingTime":
             self._handle.registerTimer(clock.now + 1)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """There is nothing to release."""
 
 
 class _SparkStore:
@@ -101,17 +101,19 @@ class _SparkStore:
         self._about, self._pieces = about, pieces
 
     def describe(self) -> tuple[str, bytes] | None:
-        found = self._about.get()
-        return None if found is None else (found[0], bytes(found[1]))
+        row = self._about.get()
+        return None if row is None else (row[0], bytes(row[1]))
 
     def note(self, text: str, counts: bytes) -> None:
         self._about.update((text, counts))
 
     def get(self, piece: str) -> bytes:
-        found = self._pieces.getValue((piece,))
-        if found is None:
-            raise RuntimeError(f"the state store has lost {piece}, which the slot's description names")
-        return bytes(found[0])
+        row = self._pieces.getValue((piece,))
+        if row is None:
+            raise RuntimeError(
+                f"the state store has lost {piece}, which the slot's description names: restore the checkpoint"
+            )
+        return bytes(row[0])
 
     def put(self, piece: str, data: bytes) -> None:
         self._pieces.updateValue((piece,), (data,))
@@ -121,13 +123,13 @@ class _SparkStore:
 
 
 def _executor() -> str:
-    """A name for the executor that runs this task: its folders for shuffle files are its own."""
+    """A name for the executor that runs this task: no two executors share folders for shuffle files."""
     place = f"{socket.gethostname()} {os.environ.get('SPARK_LOCAL_DIRS', '')}"
     return xxhash.xxh64_hexdigest(place.encode())
 
 
 def flat(schema: pa.Schema) -> pa.Schema:
-    """The columns under which results travel to Spark: a window's start and end side by side."""
+    """The columns in which results travel to Spark: a window's start and end side by side."""
     fields = []
     for f in schema:
         fields += _window_fields(f) if _is_window(f) else [f]
@@ -135,11 +137,11 @@ def flat(schema: pa.Schema) -> pa.Schema:
 
 
 def _frame(out: pa.Table) -> pd.DataFrame:
-    """For Spark: pandas around the Arrow columns themselves, so that no value changes on the way."""
+    """The result for Spark: pandas around the Arrow columns themselves, so that no value changes."""
     columns: list[pa.ChunkedArray] = []
     for f, column in zip(out.schema, out.columns, strict=True):
         columns += column.flatten() if _is_window(f) else [column]
-    table = pa.table(columns, schema=flat(out.schema)).combine_chunks()  # Spark takes one chunk a column
+    table = pa.table(columns, schema=flat(out.schema)).combine_chunks()  # Spark takes one chunk per column
     return frame_of(table, pd.ArrowDtype)
 
 

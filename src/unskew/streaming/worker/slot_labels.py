@@ -21,17 +21,17 @@ def slot_labels(partitions: int) -> tuple[int, ...]:
     start, step = 0, 64 * partitions
     while np.any(labels < 0):
         numbers = np.arange(start, start + step)
-        places = spark_hash(numbers).astype(np.int64) % partitions
-        for place in np.flatnonzero(labels < 0):
-            here = numbers[places == place]
-            if len(here):
-                labels[place] = here[0]
+        destinations = spark_hash(numbers).astype(np.int64) % partitions
+        for partition in np.flatnonzero(labels < 0):
+            candidates = numbers[destinations == partition]
+            if len(candidates):
+                labels[partition] = candidates[0]
         start += step
     return tuple(labels.tolist())
 
 
 def spark_hash(numbers: NDArray[np.int64]) -> NDArray[np.int32]:
-    """Spark's `hash` of an int column: Murmur3 for 32 bits with the seed 42."""
+    """Spark's `hash` of an int column: 32-bit Murmur3 with seed 42."""
     with np.errstate(over="ignore"):
         k = numbers.astype(np.int32).view(_U32) * _U32(0xCC9E2D51)
         k = _rotl(k, 15) * _U32(0x1B873593)
