@@ -28,8 +28,8 @@ class Aggregate(ABC):
 
     Its state is one or more Arrow columns with one row per key. `merge` of the states of some records is the
     state of all of them, however they were split. `name` is its name in Python, job files and checkpoints: it never
-    changes. `spark_function` is its name in Spark SQL; `in_batch` is false if Spark does not have it. `kernels` name the
-    plain sum, min or max that merges each state column; an aggregate without kernels overrides `merge`.
+    changes. `spark_function` is its name in Spark SQL; `in_batch` is false if Spark does not have it. `kernels` name
+    the plain sum, min or max that merges each state column; an aggregate without kernels overrides `merge`.
     """
 
     column: str | None

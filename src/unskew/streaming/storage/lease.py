@@ -107,7 +107,7 @@ def _process(holder: dict[str, Any]) -> str:
 def _remedy(holder: dict[str, Any], address: str) -> str:
     if holder.get("host") == socket.gethostname():
         return "stop that query first"
-    return f"stop it, or if it is dead remove {address}/lease"
+    return f"stop it, or if it is dead, remove {address}/lease"
 
 
 def _born(pid: int) -> str | None:
