@@ -37,7 +37,8 @@ class Lease:
         with _GUARD:
             holder = self.holder()
             if holder is not None:
-                raise ValueError(f"{address}: {_conflict(holder, address)}")
+                owner, remedy = _owner_and_remedy(holder, address)
+                raise ValueError(f"{address}: a query of {owner} runs on this checkpoint: {remedy}")
             _HELD[address] = (self._token, None)
             content = {
                 "host": socket.gethostname(),
@@ -97,13 +98,11 @@ class Lease:
         return content if is_alive else None
 
 
-def _conflict(holder: dict[str, Any], address: str) -> str:
+def _owner_and_remedy(holder: dict[str, Any], address: str) -> tuple[str, str]:
+    process = f"process {holder.get('pid')}"
     if holder.get("host") == socket.gethostname():
-        return f"a query of process {holder.get('pid')} runs on this checkpoint: stop that query first"
-    return (
-        f"a query of process {holder.get('pid')} on {holder.get('host')} runs on this checkpoint: stop it, or if it "
-        f"is dead, remove {address}/lease"
-    )
+        return process, "stop that query first"
+    return f"{process} on {holder.get('host')}", f"stop it, or if it is dead, remove {address}/lease"
 
 
 def _born(pid: int) -> str | None:
