@@ -37,8 +37,9 @@ class Lease:
         with _GUARD:
             holder = self.holder()
             if holder is not None:
-                owner, remedy = _owner_and_remedy(holder, address)
-                raise ValueError(f"{address}: a query of {owner} runs on this checkpoint: {remedy}")
+                raise ValueError(
+                    f"{address}: a query of {_process(holder)} runs on this checkpoint: {_remedy(holder, address)}"
+                )
             _HELD[address] = (self._token, None)
             content = {
                 "host": socket.gethostname(),
@@ -98,11 +99,15 @@ class Lease:
         return content if is_alive else None
 
 
-def _owner_and_remedy(holder: dict[str, Any], address: str) -> tuple[str, str]:
-    process = f"process {holder.get('pid')}"
+def _process(holder: dict[str, Any]) -> str:
+    is_here = holder.get("host") == socket.gethostname()
+    return f"process {holder.get('pid')}" + ("" if is_here else f" on {holder.get('host')}")
+
+
+def _remedy(holder: dict[str, Any], address: str) -> str:
     if holder.get("host") == socket.gethostname():
-        return process, "stop that query first"
-    return f"{process} on {holder.get('host')}", f"stop it, or if it is dead, remove {address}/lease"
+        return "stop that query first"
+    return f"stop it, or if it is dead remove {address}/lease"
 
 
 def _born(pid: int) -> str | None:
