@@ -82,12 +82,8 @@ def case(job: Job, place: Place, name: str, damage: str, title: str) -> Outcome:
         note = "stopped and named the file, went on after it was restored"
         wrong = place.wrong(complete=False)
         if name not in first["error"]:
-            return Outcome(
-                title,
-                "error",
-                time.perf_counter() - started,
-                f"does not name the file: {first['error']:.500}",
-            )
+            note = f"does not name the file: {first['error']:.500}"
+            return Outcome(title, "error", time.perf_counter() - started, note)
         if wrong:
             return Outcome.of(title, wrong, time.perf_counter() - started)
         path.write_bytes(intact)

@@ -80,9 +80,8 @@ def test_both_operators_keep_their_state_and_every_batch_is_right(
     live.add(*tables[:5])
     live.run(numbered(live.events()), options={"every": 2}, max_slots=4)
     live.add(*tables[5:])
-    query = live.run(
-        numbered(live.events()), options={"every": 2}, max_slots=4
-    )  # restarted from the checkpoint
+    # restarts from the checkpoint
+    query = live.run(numbered(live.events()), options={"every": 2}, max_slots=4)
     outputs = live.outputs()
     assert [{row["tag"]: row["n"] for row in outputs[b]} for b in range(8)] == expected
     by_region = {row["region"]: row["n"] for row in unskew.state(live.checkpoint, spark).collect()}

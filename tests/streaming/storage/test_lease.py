@@ -62,7 +62,7 @@ def write(tmp_path: Path, text: str) -> None:
 def test_a_lease_of_another_machine_is_refused_with_a_remedy(tmp_path: Path) -> None:
     write(tmp_path, json.dumps({"host": "far-away", "pid": 1, "born": "5", "token": "t"}))
     with pytest.raises(
-        ValueError, match=f"process 1 on far-away .* if it is dead, remove {tmp_path}/unskew/lease"
+        ValueError, match=f"process 1 on far-away .* if it is dead remove {tmp_path}/unskew/lease"
     ):
         Lease(str(tmp_path)).take()
 

@@ -141,7 +141,7 @@ def test_a_missing_file_is_named(full: Ledger, tmp_path: Path, name: str) -> Non
 
 
 def test_tables_of_another_checkpoint_at_the_same_place_are_not_mixed_up(tmp_path: Path) -> None:
-    """As when a checkpoint is deleted and begun anew while Spark's workers live on."""
+    """As when a checkpoint is deleted and created again while Spark's workers live on."""
     Ledger(str(tmp_path), "one").publish(first_turn(TABLE))
     assert Ledger(str(tmp_path), "one").turn(0).table == TABLE
     Ledger(str(tmp_path)).folder.delete("")

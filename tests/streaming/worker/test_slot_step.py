@@ -1,4 +1,4 @@
-"""A whole stream through map tasks, slots and turns: state moves, everything events, nothing is lost or doubled."""
+"""A stream through map tasks, slots and turns: state moves, everything crashes, nothing is lost or doubled."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def run_batch(
     keys: list[Any],
     events: Counter[str],
 ) -> list[pa.Table]:
-    """Until it is committed: the driver may die after some slots, before or after it published, or stall meanwhile."""
+    """Run a batch until it is committed; the driver may die after some slots, or before or after it published."""
     random = world.random
 
     def choose(table: RoutingTable) -> RoutingTable | None:
@@ -82,9 +82,7 @@ def run_batch(
             events["acks"] += 1
             continue
         acks = [r.ack for r in world.ledger.reports(batch)]
-        if (
-            fate == "partly"
-        ):  # it had read only some of them, so that the exports of the others never happened
+        if fate == "partly":  # it had read only some of them: the exports of the others never happened
             events["partly"] += 1
             world.ledger.publish(turn.close(random.sample(acks, len(acks) // 2), choose))
             continue
