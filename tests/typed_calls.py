@@ -66,3 +66,21 @@ def shuffle_metrics(metrics: unskew.ShuffleMetrics) -> None:
 
 SAMPLES: list[unskew.Sample] = ["auto", None, 0.1, 10_000]
 KEYS: list[unskew.Key] = ["a", ["a", "b"], ("a", "b")]
+
+
+def saved_plans(df: DataFrame) -> None:
+    """What `load` returns can be used without a cast."""
+    plan = unskew.load("user.plan")
+    assert_type(plan, unskew.Plan | unskew.ChainPlan)
+    unskew.groupBy(df, "user", plan=plan).count()
+    unskew.plan(unskew.measure(df, "user"), slots=4, previous=plan).save("user.plan")
+    unskew.groupBy(df, "region").thenBy("hashtag", plan=plan)
+
+
+def streams(df: DataFrame) -> None:
+    """From the records to the running query."""
+    stream = unskew.stream(df, key="user").aggregate(n=unskew.count(), total=unskew.sum("amount"))
+    assert_type(stream, unskew.StatefulStream)
+    query = stream.start("console", checkpoint="/data/checkpoint", slots=8, policy=unskew.Policy(horizon=5))
+    assert_type(query, unskew.LiveQuery)
+    assert_type(query.isActive, bool)

@@ -151,7 +151,7 @@ def plan(
     histogram: Histogram,
     slots: int,
     planner: str = "auto",
-    previous: Plan | RoutingTable | None = None,
+    previous: Plan | ChainPlan | RoutingTable | None = None,
     *,
     seed: int = 0,
     **options: Any,
@@ -161,6 +161,8 @@ def plan(
     `planner` is one of `planners()`. `previous` is the plan or table now in force: the planner moves as little from it
     as it can. `options` are the planner's own (see its docstring).
     """
+    if isinstance(previous, ChainPlan):
+        raise ValueError("previous is a plan for chained operators: pass it to unskew.plan_chain instead")
     return Plan.make(histogram, slots, planner, previous, seed=seed, **options)
 
 

@@ -39,7 +39,7 @@ def group_by(
     *more: str,
     slots: int | None = None,
     planner: str = "auto",
-    plan: Plan | str | Path | None = None,
+    plan: Plan | ChainPlan | str | Path | None = None,
     sample: Sample = "auto",
     weight: str | None = None,
     buckets: int = DEFAULT_BUCKETS,
@@ -163,7 +163,7 @@ class Grouped:
         key: Key,
         *more: str,
         servers: int | None = None,
-        plan: ChainPlan | str | Path | None = None,
+        plan: Plan | ChainPlan | str | Path | None = None,
     ) -> ChainedGroups[Grouped]:
         """Group the output of this operator by another key, with keys that occur together in one place.
 
@@ -173,6 +173,10 @@ class Grouped:
         """
         if isinstance(plan, str | Path):
             plan = ChainPlan.load(plan)
+        if plan is not None and not isinstance(plan, ChainPlan):
+            raise ValueError(
+                f"plan is what unskew.plan_chain returns or the path of a saved one, not a {type(plan).__name__}"
+            )
         chain = (self.keys.names, key_names(key, *more))
         check_chain(self.df, chain, self.options, servers, plan)
         return ChainedGroups(self.df, chain, self.options, servers, plan)

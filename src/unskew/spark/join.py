@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
+from unskew.core.chains.plan import ChainPlan
 from unskew.core.histogram import DEFAULT_BUCKETS
 from unskew.core.plan import Plan
 from unskew.spark.keys import Key, KeyColumns, free_name, hashable, key_columns
@@ -44,7 +45,7 @@ def join(
     *,
     slots: int | None = None,
     planner: str = "auto",
-    plan: Plan | str | Path | None = None,
+    plan: Plan | ChainPlan | str | Path | None = None,
     sample: Sample = "auto",
     weight: str | None = None,
     buckets: int = DEFAULT_BUCKETS,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.errors import PySparkException
 
+from unskew.core.chains.plan import ChainPlan
 from unskew.core.histogram import DEFAULT_BUCKETS, Histogram
 from unskew.core.history import merge_all
 from unskew.core.plan import Plan, make_table
@@ -35,7 +36,7 @@ class Options:
 
     slots: int | None = None
     planner: str = "auto"
-    plan: Plan | str | Path | None = None
+    plan: Plan | ChainPlan | str | Path | None = None
     sample: Sample = "auto"
     weight: str | None = None
     buckets: int = DEFAULT_BUCKETS

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import Window
 
+from unskew.core.chains.plan import ChainPlan
 from unskew.core.histogram import DEFAULT_BUCKETS
 from unskew.core.plan import Plan
 from unskew.spark.keys import Key, key_columns
@@ -24,7 +25,7 @@ def window(
     *more: str,
     slots: int | None = None,
     planner: str = "auto",
-    plan: Plan | str | Path | None = None,
+    plan: Plan | ChainPlan | str | Path | None = None,
     sample: Sample = "auto",
     weight: str | None = None,
     buckets: int = DEFAULT_BUCKETS,
