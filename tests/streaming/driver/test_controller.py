@@ -183,6 +183,19 @@ def test_a_new_driver_goes_on_balancing(tmp_path: Path) -> None:
     assert line["imbalance"] < 1.2
 
 
+def test_the_cooldown_holds_after_the_journal_is_lost(tmp_path: Path) -> None:
+    """The journal is for people: what is decided comes from the turns."""
+    live = Live(tmp_path, policy=Policy(cooldown=4, tolerance=0.0))
+    while live.ledger.turn(live.batch).since == 0:
+        live.run(skewed(2))
+    live.ledger.folder.delete("journal")
+    live.start()
+    waiting = [live.run(skewed(2, lambda i: i + 1))["decision"] for _ in range(2)]
+    assert ["windows since the last switch" in decision["reason"] for decision in waiting] == [True, True]
+    later = [live.run(skewed(2, lambda i: i + 1))["decision"]["switch"] for _ in range(4)]
+    assert True in later
+
+
 def test_a_driver_that_died_after_publishing_finds_its_turn_again(tmp_path: Path) -> None:
     live = Live(tmp_path)
     live.rows = skewed(2)

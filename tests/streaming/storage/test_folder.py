@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import pickle  # noqa: TID251  # as Spark ships them to its workers
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -40,6 +43,42 @@ def test_a_write_that_fails_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="taken"):
         folder.write("taken", b"x")
     assert [p.name for p in tmp_path.iterdir()] == ["taken"]
+
+
+def test_the_first_writer_of_a_created_file_wins(tmp_path: Path) -> None:
+    folder = Folder(str(tmp_path))
+    assert folder.create("turns/1", b"first")
+    assert not folder.create("turns/1", b"second")
+    assert folder.read("turns/1") == b"first"
+    assert [path.name for path in (tmp_path / "turns").iterdir()] == ["1"]
+
+
+def test_of_writers_at_one_moment_exactly_one_creates_the_file(tmp_path: Path) -> None:
+    writers = 8
+    barrier = threading.Barrier(writers)
+
+    def create(number: int, name: str) -> bool:
+        barrier.wait()
+        return Folder(str(tmp_path)).create(name, str(number).encode())
+
+    with ThreadPoolExecutor(writers) as pool:
+        for turn in range(50):
+            won = list(pool.map(create, range(writers), [f"turns/{turn}"] * writers))
+            assert won.count(True) == 1
+            assert Folder(str(tmp_path)).read(f"turns/{turn}") == str(won.index(True)).encode()
+
+
+@pytest.mark.parametrize("durable", [True, False])
+def test_a_durable_file_is_on_disk_before_it_has_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, durable: bool
+) -> None:
+    events: list[str] = []
+    monkeypatch.setattr(
+        os, "fsync", lambda _: events.append("named" if (tmp_path / "x").exists() else "aside")
+    )
+    Folder(str(tmp_path)).write("x", b"1", durable=durable)
+    # the file under its temporary name, then the folder that has the new name
+    assert events == (["aside", "named"] if durable else [])
 
 
 def test_half_written_files_are_not_listed(tmp_path: Path) -> None:
