@@ -251,7 +251,7 @@ def two_queries(root: Path) -> Iterator[Outcome]:
             first.kill()
             after = second.run(place.request())
     name, spent = "two queries on one checkpoint", time.perf_counter() - started
-    if refused is None or "runs on this checkpoint" not in refused.get("error", ""):
+    if refused is None or "running a query on this checkpoint" not in refused.get("error", ""):
         yield Outcome(name, "WRONG", spent, f"the second was not refused: {refused}")
     elif after is None or not after["ok"]:
         yield Outcome(name, "error", spent, f"it did not take over: {after}")

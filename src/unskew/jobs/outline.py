@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
+from unskew.core.migration.budget import Budget
 from unskew.jobs.job import Job
 
 
@@ -19,9 +20,10 @@ def outline(job: Job) -> list[tuple[str, str]]:
     if job.is_stream:
         rows += [("policy", _policy(job)), ("trigger", job.trigger or "as soon as a batch is done")]
         rows += [("checkpoint", job.path(str(job.checkpoint)))]
-    for name in ("budget", "scaling"):
-        if getattr(job, name) is not None:
-            rows.append((name, _numbers(getattr(job, name))))
+    if job.budget != Budget.sudden():
+        rows.append(("budget", _numbers(job.budget)))
+    if job.scaling is not None:
+        rows.append(("scaling", _numbers(job.scaling)))
     return rows
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from unskew.jobs.job import Job
-    from unskew.streaming.driver.callback import Sink
+    from unskew.streaming.driver.sinks import Sink
 
 Build: TypeAlias = Callable[["Job"], "Sink"]
 
@@ -117,6 +117,10 @@ class SinkSettings:
         check_address(self, ("path", "servers", "topic", "name"), needs, self.format or "a function")
         if self.name is not None and not self.name.isidentifier():
             raise ValueError(f"name: SQL must take it without quotes, like totals, not {self.name!r}")
+        if self.options and self.path is None:
+            raise ValueError(
+                f"options: this is for files only, not for {self.format or 'a function'}: leave it out"
+            )
         if self.mode is not None and self.path is None:
             raise ValueError(
                 f"mode: this is for files only, which may exist already, not for {self.format or 'a function'}: "

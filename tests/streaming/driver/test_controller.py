@@ -20,7 +20,7 @@ from tests.streaming.worker.slot_world import BUCKETS, KEYS, MAX_SLOTS, StreamWo
 from unskew.core.hashing import hash_keys
 from unskew.core.migration.budget import Budget
 from unskew.core.migration.policy import Policy
-from unskew.core.migration.protocol import Acknowledgement
+from unskew.core.migration.protocol import Acknowledgement, Turn
 from unskew.core.migration.scaling import LoadRange
 from unskew.streaming.driver.callback import Callback
 from unskew.streaming.driver.controller import Controller, Steering, histogram_of
@@ -28,6 +28,13 @@ from unskew.streaming.storage.ledger import Ledger, Report
 from unskew.streaming.worker.slot_step import loads_to_report
 
 Rows = list[tuple[tuple[Any, ...], int]]
+
+
+class WorldController(Controller):
+    """A controller of the simulated world, where a slot that has reported has stored its state."""
+
+    def has_stored_state(self, turn: Turn) -> bool:
+        return self.has_all_reports(turn)
 
 
 class Live:
@@ -43,7 +50,7 @@ class Live:
     def start(self) -> None:
         """A new driver: it remembers nothing."""
         world = self.world
-        self.controller = Controller(
+        self.controller = WorldController(
             world.ledger, tuple(world.key.names), key_type(world.key), BUCKETS, self.steering
         )
         self.callback = Callback([self.controller], self.sink)
@@ -181,6 +188,21 @@ def test_a_new_driver_goes_on_balancing(tmp_path: Path) -> None:
         line = live.run(skewed(2))
         live.start()
     assert line["imbalance"] < 1.2
+
+
+def test_a_long_patience_gets_the_windows_it_asks_for(tmp_path: Path) -> None:
+    live = Live(tmp_path, policy=Policy(patience=10, tolerance=0.0))
+    switches = [live.run(skewed(2))["decision"]["switch"] for _ in range(12)]
+    assert switches.index(True) == 9
+
+
+def test_small_handoffs_do_not_make_a_key_look_costly(tmp_path: Path) -> None:
+    """A handoff of a few keys takes as long as flushing its file, which says nothing about a key."""
+    live = Live(tmp_path)
+    before = live.controller.seconds_per_key
+    lines = [live.run(skewed(2)) for _ in range(4)]
+    assert sum(line["moved"]["rows"] for line in lines) > 0
+    assert live.controller.seconds_per_key == before
 
 
 def test_the_cooldown_holds_after_the_journal_is_lost(tmp_path: Path) -> None:

@@ -278,18 +278,18 @@ def test_a_checkpoint_knows_its_operator(spark: SparkSession, tmp_path: Path) ->
     live.add(pa.table({"k": ["a"], "v": [1]}))
     live.run(totals(live, "k"))
     before = sorted(p.name for p in (tmp_path / "checkpoint").rglob("*"))
-    with pytest.raises(ValueError, match=r"the buckets of this operator is 128, but .* begun with 64"):
+    with pytest.raises(ValueError, match=r"the number of buckets is 128, but .* begun with 64"):
         live.run(totals(live, "k"), buckets=128)
-    with pytest.raises(ValueError, match="the key of this operator"):
+    with pytest.raises(ValueError, match="the key is"):
         live.run(totals(live, "v"))
-    with pytest.raises(ValueError, match="the state of this operator"):
+    with pytest.raises(ValueError, match="the state is"):
         live.run(unskew.stream(live.events(), "k").aggregate(most=unskew.max("v")))
     assert sorted(p.name for p in (tmp_path / "checkpoint").rglob("*")) == before
 
     other = tmp_path / "other"
     plain = live.events().writeStream.option("checkpointLocation", str(other)).format("noop")
     plain.trigger(availableNow=True).start().awaitTermination()
-    with pytest.raises(ValueError, match="begun by another query"):
+    with pytest.raises(ValueError, match="belongs to another query"):
         live.run(totals(live, "k"), checkpoint=str(other))
 
 
@@ -298,7 +298,9 @@ def test_a_second_query_on_a_checkpoint_is_refused(spark: SparkSession, tmp_path
     live.add(pa.table({"k": ["a"], "v": [1]}))
     query = live.start(totals(live, "k"), "console", slots=2)
     try:
-        with pytest.raises(ValueError, match="runs on this checkpoint: stop that query first"):
+        with pytest.raises(
+            ValueError, match="already running a query on this checkpoint: stop that query first"
+        ):
             live.run(totals(live, "k"))
     finally:
         query.stop()
@@ -351,7 +353,7 @@ def test_a_checkpoint_knows_what_its_aggregates_mean(spark: SparkSession, tmp_pa
     live = Live(spark, tmp_path, "k string, v long, w long")
     live.add(pa.table({"k": ["a"], "v": [1], "w": [2]}))
     live.run(unskew.stream(live.events(), "k").aggregate(n=unskew.sum("v")))
-    with pytest.raises(ValueError, match="the aggregates of this operator"):
+    with pytest.raises(ValueError, match="the set of aggregates is"):
         live.run(unskew.stream(live.events(), "k").aggregate(n=unskew.sum("w")))
 
 

@@ -139,7 +139,7 @@ def test_another_number_of_operators_is_refused(spark: SparkSession, tmp_path: P
     live.add(*posts(1))
     chain = numbered(live.events())
     live.run(chain)
-    with pytest.raises(ValueError, match="operators of this operator is 1"):
+    with pytest.raises(ValueError, match="the number of chained operators is 1"):
         live.run(unskew.StatefulStream(chain.specs[:1]))
     with pytest.raises(ValueError, match="no operator 2"):
         unskew.state(live.checkpoint, spark, operator=2)

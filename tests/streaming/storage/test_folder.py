@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import pickle  # noqa: TID251  # as Spark ships them to its workers
 import threading
@@ -66,6 +67,19 @@ def test_of_writers_at_one_moment_exactly_one_creates_the_file(tmp_path: Path) -
             won = list(pool.map(create, range(writers), [f"turns/{turn}"] * writers))
             assert won.count(True) == 1
             assert Folder(str(tmp_path)).read(f"turns/{turn}") == str(won.index(True)).encode()
+
+
+def test_a_file_system_without_hard_links_still_creates_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(source: str, target: str) -> None:
+        raise PermissionError(errno.EPERM, "no hard links", target)
+
+    monkeypatch.setattr(os, "link", refuse)
+    folder = Folder(str(tmp_path))
+    assert folder.create("x", b"first")
+    assert not folder.create("x", b"second")
+    assert folder.read("x") == b"first"
 
 
 @pytest.mark.parametrize("durable", [True, False])

@@ -24,10 +24,12 @@ input()
 def test_the_second_query_is_refused_until_the_first_releases_its_lease(tmp_path: Path) -> None:
     first = Lease(str(tmp_path)).take()
     second = Lease(f"{tmp_path}/")
-    with pytest.raises(ValueError, match=f"process {os.getpid()} runs on this checkpoint: stop that query"):
+    with pytest.raises(
+        ValueError, match=f"process {os.getpid()} is already running a query on this checkpoint: stop"
+    ):
         second.take()
     second.release()
-    with pytest.raises(ValueError, match="runs on this checkpoint"):
+    with pytest.raises(ValueError, match="already running a query"):
         Lease(str(tmp_path)).take()
     first.release()
     first.release()
@@ -46,7 +48,9 @@ def test_a_live_process_is_respected_and_a_dead_one_is_not(tmp_path: Path) -> No
     ) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"held\n"
-        with pytest.raises(ValueError, match=f"process {holder.pid} runs on this checkpoint: stop that"):
+        with pytest.raises(
+            ValueError, match=f"process {holder.pid} is already running a query on this checkpoint"
+        ):
             Lease(str(tmp_path)).take()
         holder.kill()
     assert (tmp_path / "unskew" / "lease").exists(), "it had no time to release its lease"
@@ -62,7 +66,7 @@ def write(tmp_path: Path, text: str) -> None:
 def test_a_lease_of_another_machine_is_refused_with_a_remedy(tmp_path: Path) -> None:
     write(tmp_path, json.dumps({"host": "far-away", "pid": 1, "born": "5", "token": "t"}))
     with pytest.raises(
-        ValueError, match=f"process 1 on far-away .* if it is dead remove {tmp_path}/unskew/lease"
+        ValueError, match=f"process 1 on far-away .* if it is dead, remove {tmp_path}/unskew/lease"
     ):
         Lease(str(tmp_path)).take()
 
@@ -85,3 +89,11 @@ def test_half_a_lease_is_ignored(tmp_path: Path, text: str) -> None:
             Lease(str(tmp_path)).take()
     else:
         Lease(str(tmp_path)).take().release()
+
+
+def test_two_addresses_of_one_checkpoint_share_a_lease(tmp_path: Path) -> None:
+    lease = Lease(str(tmp_path)).take()
+    with pytest.raises(ValueError, match="already running a query"):
+        Lease(f"file:{tmp_path}").take()
+    lease.release()
+    Lease(f"file:{tmp_path}").take().release()

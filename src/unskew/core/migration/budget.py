@@ -27,8 +27,9 @@ class Budget:
     def __post_init__(self) -> None:
         if not 0 < self.share <= 1:
             raise ValueError(f"share is a part of the state, above 0 and at most 1, not {self.share}")
-        if self.entries is not None and self.entries < 1:
-            raise ValueError(f"entries is at least 1, not {self.entries}")
+        is_whole = isinstance(self.entries, int) and not isinstance(self.entries, bool)
+        if self.entries is not None and not (is_whole and self.entries >= 1):
+            raise ValueError(f"entries is a whole number of at least 1, not {self.entries!r}")
 
     @classmethod
     def sudden(cls) -> Budget:

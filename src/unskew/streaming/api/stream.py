@@ -13,13 +13,14 @@ from pyspark.sql import types as T
 from unskew.core.migration.policy import Policy
 from unskew.spark.keys import Key, KeyColumns, field, key_columns
 from unskew.spark.versions.private import from_arrow_schema, to_arrow_schema
-from unskew.streaming.driver.callback import Sink
 from unskew.streaming.driver.operator_spec import OperatorSpec
 from unskew.streaming.driver.placement import Placement
 from unskew.streaming.driver.query import LiveQuery
 from unskew.streaming.driver.resolve import SavedPlan
+from unskew.streaming.driver.sinks import Sink
 from unskew.streaming.driver.start import start
 from unskew.streaming.operators.aggregate_operator import AggregateOperator
+from unskew.streaming.operators.aggregates import AGGREGATES
 from unskew.streaming.operators.aggregation import Aggregate, Aggregation
 from unskew.streaming.operators.operator import MOMENT, Expiry, Operator, Window
 from unskew.streaming.operators.update_operator import UpdateOperator
@@ -90,7 +91,7 @@ class Stream:
         if not aggregates:
             raise ValueError("name at least one aggregate: .aggregate(n=unskew.count())")
         for name, aggregate in aggregates.items():
-            if not isinstance(aggregate, Aggregate):
+            if not isinstance(aggregate, Aggregate) or type(aggregate) is not AGGREGATES.get(aggregate.name):
                 raise ValueError(
                     f"{name}={aggregate!r} is not an aggregate: use unskew.count(), unskew.sum(column), …"
                 )

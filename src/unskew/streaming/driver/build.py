@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -26,16 +25,15 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Query:
+class BuiltQuery:
     """What Spark is to run: the rows that the last operator emits, and the callback of every batch."""
 
     rows: DataFrame
     callback: Callback
     output_mode: str
-    controllers: Sequence[Controller]
 
 
-def build(resolved: Resolved, checkpoint: Checkpoint) -> Query:
+def build(resolved: Resolved, checkpoint: Checkpoint) -> BuiltQuery:
     """The operators one after the other, each with its ledger."""
     specs, is_chain = resolved.specs, len(resolved.specs) > 1
     output_mode = "append" if is_chain else "update"
@@ -50,7 +48,7 @@ def build(resolved: Resolved, checkpoint: Checkpoint) -> Query:
         keys = spec.keys
         controllers.append(Controller(ledger, keys.names, keys.type, resolved.buckets, steering))
     callback = Callback(controllers, resolved.sink, resolved.persist, resolved.joint)
-    return Query(rows, callback, output_mode, controllers)
+    return BuiltQuery(rows, callback, output_mode)
 
 
 def _emitted_rows(

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from unskew.core.migration.protocol import Turn
 from unskew.streaming.driver.controller import Controller
 from unskew.streaming.driver.joint_planning import JointPlanner
+from unskew.streaming.driver.sinks import Sink, reads_whole_batch
 from unskew.streaming.failpoints import failpoint
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-Sink = Callable[["DataFrame", int], Any]
 
 
 @dataclass
@@ -72,6 +70,6 @@ class Callback:
         pairs = list(zip(self.controllers, turns, strict=True))
         if not all(controller.has_all_reports(turn) for controller, turn in pairs):
             return False
-        if not isinstance(self.sink, FunctionType):
+        if reads_whole_batch(self.sink):
             return True
         return all(controller.has_stored_state(turn) for controller, turn in pairs)

@@ -16,6 +16,18 @@ from unskew.streaming.storage.folder import absolute
 from unskew.streaming.storage.lease import Lease
 from unskew.streaming.storage.ledger import Ledger
 
+_FIXED = {
+    "operators": "the number of chained operators",
+    "key": "the key",
+    "state": "the state",
+    "hash": "the hash",
+    "buckets": "the number of buckets",
+    "aggregates": "the set of aggregates",
+    "window": "the window",
+    "expires": "the expiry",
+}
+"""What may not change between two starts on one checkpoint, in words."""
+
 
 @dataclass(frozen=True)
 class Checkpoint:
@@ -31,14 +43,14 @@ def open_checkpoint(address: str, resolved: Resolved) -> Checkpoint:
     """Recognise the checkpoint, or begin it; another query's is refused before anything is written."""
     address = absolute(address)
     specs, count = resolved.specs, len(resolved.specs)
-    descriptions = [
-        _recognise(address, spec, resolved.buckets, number, count) for number, spec in enumerate(specs)
-    ]
+    for number, spec in enumerate(specs):
+        _recognise(address, spec, resolved.buckets, number, count)
     lease = Lease(address).take()
     try:
         max_slots, ledgers = resolved.max_slots, []
         for number, spec in enumerate(specs):
-            description = descriptions[number]
+            # again, now that no other query can write
+            description = _recognise(address, spec, resolved.buckets, number, count)
             if description is None:
                 description = _begin(address, spec, max_slots, resolved.buckets, number, count)
             max_slots = description["max_slots"]
@@ -69,7 +81,7 @@ def _recognise(
     for name, value in now.items():
         if before[name] != value:
             raise ValueError(
-                f"the {name} of this operator is {value}, but {checkpoint} was begun with {before[name]}: "
+                f"{_FIXED[name]} is {value}, but {checkpoint} was begun with {before[name]}: "
                 "start with what it was, or on a new checkpoint"
             )
     if not ledger.folder.names("turns") and ledger.spark.names("offsets"):
@@ -104,7 +116,13 @@ def _begin(
 
 def _first_table(resolved: Resolved, number: int, max_slots: int) -> RoutingTable:
     if resolved.tables:
-        return resolved.tables[number].with_version(1)
+        table = resolved.tables[number]
+        if table.slots > max_slots:
+            raise ValueError(
+                f"the plan is for {table.slots} slots, but this checkpoint has at most {max_slots}: plan for fewer, or "
+                "choose a new checkpoint"
+            )
+        return table.with_version(1)
     slots = min(resolved.slots, max_slots)
     key_type = resolved.specs[number].keys.type
     return RoutingTable.hashed(slots, resolved.buckets, key_type).with_version(1)

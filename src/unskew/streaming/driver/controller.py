@@ -43,11 +43,14 @@ KEY_LENGTH = 200
 FIRST_SECONDS_PER_KEY = 3e-6
 """Seconds to move the state of one key, until this job has measured it."""
 
+ROWS_PER_FILE = 1000
+"""Keys per handoff from which on its time says what a key costs."""
+
 RECENT_BATCHES = 8
-"""Batches whose histograms are kept in memory."""
+"""Batches whose histograms are kept in memory, or as many as a patience asks for."""
 
 REREAD_BATCHES = 3
-"""Batches whose reports a new driver reads back: a policy's patience is rarely longer."""
+"""Batches whose reports a new driver reads back, or as many as a patience asks for."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +90,7 @@ class Controller:
     key_type: pa.DataType
     buckets: int
     steering: Steering
-    recent: deque[tuple[int, Histogram, Usage]] = field(default_factory=lambda: deque(maxlen=RECENT_BATCHES))
+    recent: deque[tuple[int, Histogram, Usage]] = field(default_factory=deque)
     goal: RoutingTable | None = None
     seconds_per_key: float = FIRST_SECONDS_PER_KEY
 
@@ -145,13 +148,15 @@ class Controller:
 
     def _remember(self, batch: int, reports: Sequence[Report], wall: float) -> None:
         if not self.recent:
-            for earlier in range(max(0, batch - REREAD_BATCHES), batch):
+            for earlier in range(max(0, batch - max(REREAD_BATCHES, self._patience)), batch):
                 # these are only figures: what was decided from them is in the turns
                 with contextlib.suppress(LedgerError):
                     self._add_recent(earlier, self.ledger.reports(earlier), 0.0)
         self._add_recent(batch, reports, wall)
-        moved = sum(e.rows for r in reports for e in r.ack.exported or ())
-        if moved >= 1000:
+        exported = [file for report in reports for file in report.ack.exported or ()]
+        moved = sum(file.rows for file in exported)
+        # of small files most of the time is spent on flushing them, whatever is in them
+        if moved and moved >= ROWS_PER_FILE * len(exported):
             spent = sum(r.figures["seconds"]["export"] for r in reports)
             # twice, because an import costs about as much as an export
             self.seconds_per_key = 0.5 * self.seconds_per_key + 0.5 * 2 * spent / moved
@@ -165,6 +170,14 @@ class Controller:
             busy = self.steering.operators * sum(sum(r.figures["seconds"].values()) for r in reports)
             handling = sum(r.figures["seconds"]["handle"] for r in reports)
             self.recent.append((batch, histogram, Usage(histogram.total, busy, wall, handling)))
+        while len(self.recent) > max(RECENT_BATCHES, self._patience):
+            self.recent.popleft()
+
+    @property
+    def _patience(self) -> int:
+        """How many batches the policy and the scaling rule want to see."""
+        rules = (self.steering.policy, self.steering.scaling)
+        return max(int(getattr(rule, "patience", 0)) for rule in rules)
 
     def _decide(
         self, turn: Turn, table: RoutingTable, joint_goal: Goal | None

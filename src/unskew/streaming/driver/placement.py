@@ -32,3 +32,13 @@ class Placement:
     budget: Budget = field(default_factory=Budget.sudden)
     scaling: Scaling | None = None
     buckets: int | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.budget, Budget):
+            raise ValueError(
+                f"budget is an unskew.Budget, not {self.budget!r}: leave it out to move all at once"
+            )
+        if self.scaling is not None and not callable(getattr(self.scaling, "slots", None)):
+            raise ValueError(f"scaling is a rule such as unskew.LoadRange, not {self.scaling!r}")
+        if not isinstance(self.options, Mapping):
+            raise ValueError(f"options are the planner's, by name, not {self.options!r}")

@@ -19,12 +19,11 @@ from unskew.core.planners import PLANNERS, planner_named
 from unskew.core.routing import RoutingTable, check_slots
 from unskew.spark.options import cores_of
 from unskew.spark.versions.private import is_remote
-from unskew.streaming.driver.callback import Sink
 from unskew.streaming.driver.controller import Steering
 from unskew.streaming.driver.joint_planning import JointPlanner
 from unskew.streaming.driver.operator_spec import OperatorSpec
 from unskew.streaming.driver.placement import Placement
-from unskew.streaming.driver.sinks import built_in_sink
+from unskew.streaming.driver.sinks import Sink, built_in_sink
 
 SavedPlan = Plan | ChainPlan | str | Path
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-from unskew.streaming.driver.callback import Sink
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+
+Sink: TypeAlias = Callable[["DataFrame", int], Any]
+"""What a batch is handed to: a function of its rows and its id."""
 
 
 def built_in_sink(name: str) -> Sink:
@@ -98,3 +101,8 @@ class Kafka:
             .option("topic", self.topic)
             .save()
         )
+
+
+def reads_whole_batch(sink: Sink) -> bool:
+    """Whether the sink is known to read every row; a user's own may stop early."""
+    return sink is console or isinstance(sink, Parquet | Memory | Kafka)

@@ -7,13 +7,13 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from unskew.core.migration.policy import Policy
-from unskew.streaming.driver.build import Query, build
-from unskew.streaming.driver.callback import Sink
+from unskew.streaming.driver.build import BuiltQuery, build
 from unskew.streaming.driver.checkpoint import Checkpoint, open_checkpoint
 from unskew.streaming.driver.operator_spec import OperatorSpec
 from unskew.streaming.driver.placement import Placement
 from unskew.streaming.driver.query import LiveQuery
 from unskew.streaming.driver.resolve import Resolved, SavedPlan, resolve
+from unskew.streaming.driver.sinks import Sink
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -59,7 +59,7 @@ def start(
         raise
 
 
-def _launch(query: Query, resolved: Resolved, checkpoint: Checkpoint) -> LiveQuery:
+def _launch(query: BuiltQuery, resolved: Resolved, checkpoint: Checkpoint) -> LiveQuery:
     writer = (
         query.rows.writeStream.outputMode(query.output_mode)
         .option("checkpointLocation", checkpoint.address)

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import posixpath
 import re
 from uuid import uuid4
 
 from pyarrow import fs
+
+_NO_LINKS = frozenset(
+    {errno.EPERM, errno.EACCES, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
+)
+"""How a local file system refuses hard links: FUSE mounts, exFAT, some network shares."""
 
 
 class Folder:
@@ -56,23 +62,33 @@ class Folder:
         """Write a durable file unless it exists: the first writer wins, and everyone else gets False.
 
         Atomic on a local disk, where a hard link cannot take an existing name. Arrow has no such operation for
-        other file systems: there, the check and the rename are two steps, and the lease of the checkpoint keeps a
-        second driver away.
+        other file systems, and some local ones have no hard links: there, the check and the rename are two steps, and
+        the lease of the checkpoint keeps a second driver away.
         """
         path = self._path(name)
         temporary = self._write_aside(path, data, durable=True)
         try:
-            if self._is_local:
-                os.link(temporary, path)
-            elif self._fs.get_file_info(path).type != fs.FileType.NotFound:
-                return False
-            else:
+            if not self._link(temporary, path):
+                if self._fs.get_file_info(path).type != fs.FileType.NotFound:
+                    return False
                 self._fs.move(temporary, path)
         except FileExistsError:
             return False
         finally:
             self._discard(temporary)
         self._flush_folder(path)
+        return True
+
+    def _link(self, temporary: str, path: str) -> bool:
+        """Give the file its name, or raise FileExistsError; False where there are no hard links."""
+        if not self._is_local:
+            return False
+        try:
+            os.link(temporary, path)
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            return False
         return True
 
     def names(self, folder: str) -> list[str]:
@@ -98,6 +114,8 @@ class Folder:
                 stream = self._fs.open_output_stream(temporary)
             except FileNotFoundError:
                 self._fs.create_dir(parent, recursive=True)
+                if durable:
+                    self._flush_folder(parent)
                 stream = self._fs.open_output_stream(temporary)
             with stream:
                 stream.write(data)
@@ -115,8 +133,11 @@ class Folder:
     def _flush_folder(self, path: str) -> None:
         """Make the new name durable too; file systems that refuse to flush a folder do not need it."""
         if self._is_local:
-            with contextlib.suppress(OSError):
+            try:
                 _flush(posixpath.dirname(path))
+            except OSError as error:
+                if error.errno == errno.EIO:
+                    raise
 
     def _path(self, name: str) -> str:
         return posixpath.join(self._base, name)

@@ -13,8 +13,8 @@ from typing import Any
 
 from unskew.streaming.storage.folder import Folder
 
-# by address: the token, and the query once it runs
-_HELD: dict[str, tuple[str, Any]] = {}
+# the leases of this process by token, with the query once it runs: one checkpoint may have several addresses
+_HELD: dict[str, Any] = {}
 _GUARD = threading.Lock()
 
 
@@ -38,9 +38,10 @@ class Lease:
             holder = self.holder()
             if holder is not None:
                 raise ValueError(
-                    f"{address}: a query of {_process(holder)} runs on this checkpoint: {_remedy(holder, address)}"
+                    f"{address}: {_process(holder)} is already running a query on this checkpoint: "
+                    f"{_remedy(holder, address)}"
                 )
-            _HELD[address] = (self._token, None)
+            _HELD[self._token] = None
             content = {
                 "host": socket.gethostname(),
                 "pid": os.getpid(),
@@ -50,30 +51,31 @@ class Lease:
             try:
                 is_ours = self._write(json.dumps(content).encode())
             except BaseException:
-                del _HELD[address]
+                del _HELD[self._token]
                 raise
             if not is_ours:  # another process wrote it at the same moment
-                del _HELD[address]
+                del _HELD[self._token]
                 raise ValueError(f"{address}: another query is starting on this checkpoint right now")
         return self
 
     def _write(self, data: bytes) -> bool:
         """Write the file; False if another process was faster."""
-        if self._folder.find("lease") is None:
-            return self._folder.create("lease", data)
-        self._folder.write("lease", data)  # over the lease of a dead process
+        if self._folder.find("lease") is not None:
+            self._folder.write("lease", data)  # over the lease of a dead process
+        elif not self._folder.create("lease", data):
+            return False
         return self._folder.find("lease") == data
 
     def run(self, query: Any) -> None:
         """Hold the checkpoint as long as this query is active."""
         with _GUARD:
-            _HELD[self._folder.address] = (self._token, query)
+            _HELD[self._token] = query
 
     def release(self) -> None:
         """Release the checkpoint, if this lease holds it."""
         with _GUARD:
-            if _HELD.get(self._folder.address, ("",))[0] == self._token:
-                del _HELD[self._folder.address]
+            if self._token in _HELD:
+                del _HELD[self._token]
                 # a lease whose token no process holds is ignored anyway: do not hide the error that ended the query
                 with contextlib.suppress(OSError):
                     self._folder.delete("lease")
@@ -92,9 +94,10 @@ class Lease:
         if content.get("host") != socket.gethostname():
             return content
         if content.get("pid") == os.getpid():
-            token, query = _HELD.get(self._folder.address, ("", None))
+            token = str(content.get("token"))
+            query = _HELD.get(token)
             has_ended = query is not None and not query.isActive
-            return content if token == content.get("token") and not has_ended else None
+            return content if token in _HELD and not has_ended else None
         is_alive = content.get("born") is not None and _born(int(content["pid"])) == content["born"]
         return content if is_alive else None
 

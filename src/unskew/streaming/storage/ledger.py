@@ -269,6 +269,7 @@ class Ledger:
             ("targets", last),
             ("reports", last),
             ("handoffs", last),
+            ("pairs", last),
             ("tables", oldest.table.version - 1),
         ):
             for name in self.folder.names(folder):
