@@ -20,7 +20,6 @@ from unskew.core.chains.plan import ChainPlan
 from unskew.core.diagnosis import Diagnosis, HeavyKey, NextKey, Verdict
 from unskew.core.histogram import Histogram
 from unskew.core.history import History
-from unskew.core.load import load as _load
 from unskew.core.loads import Migration
 from unskew.core.migration.budget import Budget
 from unskew.core.migration.policy import Costs, Decision, Policy
@@ -28,6 +27,7 @@ from unskew.core.migration.scaling import LoadRange, Utilisation
 from unskew.core.plan import Plan
 from unskew.core.planners import PLANNERS as _PLANNERS
 from unskew.core.routing import RoutingTable
+from unskew.core.saved_plan import load as _load
 from unskew.streaming.driver.placement import Placement
 from unskew.streaming.operators.aggregates import *  # noqa: F403  one line per aggregate, over there
 from unskew.streaming.operators.aggregates import AGGREGATES
@@ -162,7 +162,7 @@ def plan(
     as it can. `options` are the planner's own (see its docstring).
     """
     if isinstance(previous, ChainPlan):
-        raise ValueError("previous is a plan for chained operators: pass it to unskew.plan_chain instead")
+        raise ValueError("previous is a plan for chained operators: pass it to unskew.plan_chain")
     return Plan.make(histogram, slots, planner, previous, seed=seed, **options)
 
 

@@ -128,3 +128,9 @@ def test_every_value_prints_in_one_line() -> None:
     assert str(diagnosis) == expected
     next_key = NextKey(("tag",), 0.25, 0.875, (1.0, 1.0), (1.0, 1.0), ())
     assert repr(next_key) == "NextKey(tag: 87.5% stay with thenBy, 25.0% with hashing)"
+
+
+def test_a_planner_that_was_not_judged_is_named_with_those_that_were() -> None:
+    diagnosis = diagnose(Histogram.from_counts({"a": 6, "b": 2}, buckets=16), 2, planners=["kip"])
+    with pytest.raises(ValueError, match="planner 'clb' was not judged here; these were: hash, kip, auto"):
+        diagnosis.verdict("clb")

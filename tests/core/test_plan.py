@@ -13,11 +13,11 @@ from unskew.core.chains.pairs import PairHistogram
 from unskew.core.chains.plan import ChainPlan
 from unskew.core.files import UnreadableFileError
 from unskew.core.histogram import Histogram
-from unskew.core.load import load
 from unskew.core.loads import imbalance, migration, slot_loads
 from unskew.core.plan import Plan, make_table
 from unskew.core.planners import PLANNERS, auto, planner_named
 from unskew.core.routing import RoutingTable
+from unskew.core.saved_plan import load
 
 HISTOGRAM = Histogram.from_counts({"a": 50, "b": 30, "c": 15, "d": 5}, buckets=16)
 
@@ -128,7 +128,7 @@ class TestPlan:
     def test_gives_the_reason_for_the_choice_of_auto(self) -> None:
         assert "least possible" in Plan.make(Histogram.from_keys(np.arange(5000), buckets=64), 2).reason
         assert Plan.make(HISTOGRAM, 2, "keel").reason == ""
-        assert Plan.make(Histogram.empty(buckets=16), 2).reason == ""
+        assert Plan.make(Histogram.empty(buckets=16), 2).reason == "nothing was measured"
 
     def test_auto_chooses_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
         choices = []
@@ -141,6 +141,10 @@ class TestPlan:
         monkeypatch.setattr(auto, "choose", counted)
         plan = Plan.make(HISTOGRAM, 2)
         assert [choice.reason for choice in choices] == [plan.reason]
+
+    def test_what_is_no_previous_table_is_refused(self) -> None:
+        with pytest.raises(ValueError, match="previous is a plan or a routing table, not a str"):
+            Plan.make(HISTOGRAM, 2, previous="user.plan")  # type: ignore[arg-type]
 
     def test_the_table_and_the_migration_print_in_one_line(self) -> None:
         first = Plan.make(HISTOGRAM, 2, "hash")

@@ -114,7 +114,11 @@ class Diagnosis:
 
     def verdict(self, planner: str) -> Verdict:
         """The verdict on one planner."""
-        return next(v for v in self.verdicts if v.planner == planner)
+        for verdict in self.verdicts:
+            if verdict.planner == planner:
+                return verdict
+        judged = ", ".join(verdict.planner for verdict in self.verdicts)
+        raise ValueError(f"planner {planner!r} was not judged here; these were: {judged}")
 
     @property
     def speedup(self) -> float:

@@ -253,7 +253,10 @@ class Histogram:
         if self.key_names:
             parts.append(f"key {', '.join(map(key_repr, self.key_names))}")
         if len(self.hashes):
-            heaviest = key_repr(next(iter(key_iter(self.keys[:1]))))
+            # a sketch of composite keys has only their hashes
+            heaviest = (
+                key_repr(next(iter(key_iter(self.keys[:1])))) if self.keys[0].is_valid else "(by its hash)"
+            )
             parts.append(f"heaviest key {heaviest} with {self.heaviest_share:.1%} of the load")
         if self.sampled < 1.0:
             parts.append(f"sampled {self.sampled:.2%}")

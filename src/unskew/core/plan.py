@@ -8,6 +8,7 @@ table alone.
 from __future__ import annotations
 
 import difflib
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -82,6 +83,8 @@ class Plan:
     ) -> Plan:
         """Plan for `slots` slots, starting from `previous` if there is one."""
         before = previous.table if isinstance(previous, Plan) else previous
+        if not isinstance(before, RoutingTable | None):
+            raise ValueError(f"previous is a plan or a routing table, not a {type(previous).__name__}")
         table, reason = _table_and_reason(planner, histogram, slots, before, seed=seed, **options)
         return cls(table, histogram, planner, before, options, reason)
 
@@ -121,16 +124,16 @@ class Plan:
             f"imbalance {self.imbalance:.3f}, bound {self.bound:.3f})"
         )
 
-    def apply(self, df: DataFrame, key: str | list[str] | None = None) -> DataFrame:
+    def apply(self, df: DataFrame, key: str | Sequence[str] | None = None, *more: str) -> DataFrame:
         """Add the column `slot` and partition by it: `df.transform(plan.apply)`.
 
         The key is that of the measured DataFrame, unless it is named here. Partition i holds slot i.
 
-        This is the one door from the core up to Spark: it is opened when called, so that planning needs no Spark.
+        The only place where the core imports Spark, and only when called: planning needs none.
         """
         from unskew.spark.apply_plan import apply_plan
 
-        return apply_plan(self, df, key)
+        return apply_plan(self, df, key, *more)
 
     def key_names(self, df: DataFrame) -> tuple[str, ...]:
         """The key columns the plan was measured on."""
@@ -194,7 +197,7 @@ def _table_and_reason(
     if previous is not None:
         check_match(previous, histogram)
     if histogram.total == 0:
-        table, reason = _unchanged(chosen, histogram, slots, previous), ""
+        table, reason = _unchanged(chosen, histogram, slots, previous), "nothing was measured"
     else:
         table, reason = chosen.run(histogram, slots, previous, seed=seed, **options)
     return table.with_version(previous.version + 1 if previous is not None else 1), reason

@@ -138,7 +138,7 @@ _BY_PLACEMENT = frozenset({Cause.DATA, Cause.WORK, Cause.FEW})
 _NOT_FOR_UNSKEW = {
     Cause.INPUT: "The files or splits that tasks read differ in size: write files of similar size, or lower "
     "spark.sql.files.maxPartitionBytes.",
-    Cause.NODE: "All tasks are slow on one host: check that machine.",
+    Cause.NODE: "Tasks on one host are slow: check that machine.",
     Cause.STARTING: "The task waited for a Python worker to start: once per executor, whatever the data is like.",
     Cause.COLLECTING: "The task waited for garbage collection: give executors more memory, or run fewer tasks in each.",
     Cause.SPILL: "The task ran out of memory and wrote to disk: give executors more memory, or use more partitions.",

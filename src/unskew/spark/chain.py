@@ -16,7 +16,6 @@ from unskew.core.chains.pairs import PairHistogram
 from unskew.core.chains.plan import ChainPlan
 from unskew.core.chains.tables import expected_locality
 from unskew.core.histogram import DEFAULT_BUCKETS, Histogram
-from unskew.core.plan import Plan
 from unskew.core.routing import check_slots
 from unskew.spark.keys import Key, KeyColumns, free_name, key_columns, lots
 from unskew.spark.measure import (
@@ -192,10 +191,10 @@ def check_chain(
         chain_columns(df, keys)
         return
     if servers is not None:
-        raise ValueError("the plan has its number of servers: leave servers out")
+        raise ValueError("the plan already fixes the number of servers: leave servers out")
     if len(plan.tables) < len(keys):
         raise ValueError(f"the plan has tables for {len(plan.tables)} operators, but there are {len(keys)}")
-    plans_of(plan)[0].check(key_columns(df, keys[0]).type, options.slots)
+    plan.plans[0].check(key_columns(df, keys[0]).type, options.slots)
 
 
 def chain_columns(df: DataFrame, keys: Sequence[Key]) -> list[KeyColumns]:
@@ -213,10 +212,3 @@ def chain_columns(df: DataFrame, keys: Sequence[Key]) -> list[KeyColumns]:
                 "plan = unskew.plan_chain(output, keys), and call thenBy(…, plan=plan)"
             ) from error
     return columns
-
-
-def plans_of(plan: ChainPlan) -> tuple[Plan, ...]:
-    """The plan of each operator, ready to be applied to a DataFrame."""
-    return tuple(
-        Plan(single.table, single.histogram, single.planner, single.previous) for single in plan.plans
-    )

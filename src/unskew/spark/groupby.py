@@ -16,7 +16,7 @@ from unskew.core.chains.plan import ChainPlan
 from unskew.core.histogram import DEFAULT_BUCKETS
 from unskew.core.plan import Plan
 from unskew.spark.apply import in_arrow, in_pandas
-from unskew.spark.chain import check_chain, plan_chain, plans_of
+from unskew.spark.chain import check_chain, plan_chain
 from unskew.spark.combining import combines
 from unskew.spark.group_streams import ConversionSettings
 from unskew.spark.keys import Key, KeyColumns, column, field, free_name, key_columns, key_names
@@ -373,7 +373,7 @@ class ChainedGroups(Generic[Next]):
         return self._planned().applyInArrow(func, schema)
 
     def _planned(self) -> PlannedChain[Next]:
-        return PlannedChain(self.df, self.keys, plans_of(self.plan))
+        return PlannedChain(self.df, self.keys, self.plan.plans)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from pyspark.sql import types as T
 from unskew.core.hashing import buckets_of
 from unskew.core.histogram import DEFAULT_BUCKETS, Histogram, Measures
 from unskew.spark.keys import Key, KeyColumns, column, field, free_name, key_columns, lots
-from unskew.spark.sketches import MOST_BUCKETS, aggregates, histogram_of, holds_values, merged_hashes
+from unskew.spark.sketches import HEAVY, MOST_BUCKETS, aggregates, histogram_of, holds_values, merged_hashes
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -41,24 +41,26 @@ def measure(
     buckets: int = DEFAULT_BUCKETS,
     weight: str | None = None,
     sample: Sample = "auto",
-    tracked: int = TRACKED,
+    tracked: int | None = None,
 ) -> Histogram:
     """Count the load of every bucket and of the heaviest keys, in the JVM: no Python sees a row.
 
     `weight` names a column with the cost of a record (bytes, tuples, seconds); otherwise every record weighs 1.
-    At most `tracked` keys are read back.
+    At most `tracked` keys are read back one by one (default: 10 000; those that a sketch holds).
 
     `sample="auto"` reads the first 50 000 records of every partition and a tenth of the others, in one job, with
-    Spark's own sketches, which need no shuffle by key and read back at most 1024 keys. A sketch has no weights, and
-    holds composite, struct and binary keys by their hash only. With these, a tenth of the records is counted by key, or
-    all of them if that is few. `sample=None` counts all records by key. A float below 1 is a share of the records; a
-    whole number is about how many to read, and costs another job to count them all.
+    Spark's own sketches, which need no shuffle by key and hold the heaviest 1024 keys of either part. A sketch has no
+    weights, and holds composite, struct and binary keys by their hash only. With a weight, with such keys, or with more
+    `tracked` keys than a sketch holds, a tenth of the records is counted by key, or all of them if that is few.
+    `sample=None` counts all records by key. A float below 1 is a share of the records; a whole number is about how many
+    to read, and costs another job to count them all.
     """
     keys = key_columns(df, key, *more)
-    _check(df, buckets, weight, sample, tracked)
-    if sample == "auto" and not holds_values(keys):
-        return _tenth_by_key(df, keys, buckets, weight, tracked)
-    return measure_for_planning(df, keys, buckets, weight, sample, tracked)
+    most = TRACKED if tracked is None else tracked
+    _check(df, buckets, weight, sample, most)
+    if sample == "auto" and (not holds_values(keys) or (tracked or 0) > HEAVY):
+        return _tenth_by_key(df, keys, buckets, weight, most)
+    return measure_for_planning(df, keys, buckets, weight, sample, most)
 
 
 def measure_for_planning(

@@ -42,7 +42,10 @@ class Options:
     buckets: int = DEFAULT_BUCKETS
 
     def __post_init__(self) -> None:
-        planner_named(self.planner)
+        if planner_named(self.planner).uses_windows:
+            raise ValueError(
+                f"planner {self.planner!r} needs several windows of load, and a batch job has one: choose another"
+            )
         if self.slots is not None:
             check_slots(self.slots, self.buckets)
         check_sample(self.sample)

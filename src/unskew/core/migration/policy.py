@@ -48,8 +48,8 @@ class Policy:
     A window takes as long as its fullest slot, so the gain per window is the difference between the highest
     slot loads under the two tables. The mean gain of the recent windows counts for `horizon` windows to come.
     Guards against switching back and forth: the gain must exceed the cost by the factor 1 + `hysteresis`; the new
-    table must be better in each of the last `patience` windows, so one odd window moves nothing; after a switch
-    `cooldown` windows pass before the next; and a table within `tolerance` of the lower bound is left alone. A
+    table must be better in each of the last `patience` windows (from 2 on, one odd window moves nothing); after a
+    switch `cooldown` windows pass before the next; and a table within `tolerance` of the lower bound is left alone. A
     change of N is not a matter of balance and is decided elsewhere.
 
     The decision is a pure function of its arguments, so a replayed batch decides the same. The decider published

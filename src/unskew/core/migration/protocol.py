@@ -229,7 +229,7 @@ class Turn:
                 raise ValueError(f"{who} is acknowledged twice; give the last acknowledgement only")
             if not self.imported.get(ack.slot, -1) <= ack.applied <= self.batch:
                 raise ValueError(
-                    f"{who} acknowledges to have applied batch {ack.applied}, after batch {self.imported.get(ack.slot)}"
+                    f"{who} claims to have applied batch {ack.applied}, after batch {self.imported.get(ack.slot)}"
                 )
             by_slot[ack.slot] = ack
             if ack.exported is None:
