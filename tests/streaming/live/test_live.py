@@ -30,6 +30,7 @@ def totals(live: Live, *names: str) -> Any:
     return operation.aggregate(n=unskew.count(), total=unskew.sum("v"))
 
 
+@pytest.mark.connect
 def test_state_moves_while_it_runs_and_every_batch_is_right(spark: SparkSession, tmp_path: Path) -> None:
     live = Live(spark, tmp_path, "k string, v long")
     tables = drifting(batches=8, rows=2000, keys=300, exponent=1.3, change=4)
@@ -133,6 +134,7 @@ def moments(*minutes: float) -> pa.Array:
     return pa.array([int(m * 60e6) for m in minutes], pa.int64()).cast(pa.timestamp("us", "UTC"))
 
 
+@pytest.mark.connect
 def test_windows_close_once_and_late_records_are_counted(spark: SparkSession, tmp_path: Path) -> None:
     live = Live(spark, tmp_path, "k string, at timestamp, v long")
     live.add(
@@ -185,6 +187,7 @@ def test_state_expires_by_event_time_and_says_so(spark: SparkSession, tmp_path: 
     assert ("b", 2, False) in rows or ("b", 1, True) in rows
 
 
+@pytest.mark.connect
 def test_update_each_and_a_poison_record(spark: SparkSession, tmp_path: Path) -> None:
     live = Live(spark, tmp_path, "k string, v long")
 
@@ -378,6 +381,7 @@ def test_a_sink_that_reads_a_part_of_every_slot_and_expiry_by_the_clock(
     live.run(operation, slots=1)  # a query that has ended holds no lease
 
 
+@pytest.mark.connect
 def test_the_memory_sink_keeps_all_batches(spark: SparkSession, tmp_path: Path) -> None:
     live = Live(spark, tmp_path, "k string, v long")
     live.add(*[pa.table({"k": ["a", "b"], "v": [1, 2]})] * 2)
