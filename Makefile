@@ -45,8 +45,8 @@ check: $(STAMP) ## Run the static checks and every test that needs no Spark (2 m
 	@$(PHASES) lint test-unit
 
 .PHONY: test
-test: $(STAMP) ## Run `check` with coverage, then all Spark tests, and on Spark Connect those that may differ
-	@$(PHASES) lint test-coverage test-spark test-connect
+test: $(STAMP) ## Run `check` with coverage, then the Spark tests, and on Spark Connect those that may differ
+	@$(PHASES) lint test-coverage test-spark,test-processes,test-connect
 
 .PHONY: test-all
 test-all: $(STAMP) ## Run `test`, then several hosts, the notebook, papers, faults and all Python versions (hours)
@@ -69,8 +69,12 @@ test-coverage: $(STAMP) ## Run the tests that need no Spark; they must cover 95 
 	$(WITHOUT_JAVA) $(UNIT_TESTS) --cov=src/unskew/core --cov-fail-under=95
 
 .PHONY: test-spark
-test-spark: $(STAMP) ## Run the tests that need Spark
-	$(WITH_JAVA) $(PYTEST) -m "spark and not hosts and not notebook"
+test-spark: $(STAMP) ## Run the tests that share one Spark session
+	$(WITH_JAVA) $(PYTEST) -m "spark and not processes and not papers and not notebook"
+
+.PHONY: test-processes
+test-processes: $(STAMP) ## Run the tests that start a Spark of their own
+	$(WITH_JAVA) $(PYTEST) -m "processes and not hosts and not faults"
 
 .PHONY: test-connect
 test-connect: $(STAMP) ## Run the tests that may differ on Spark Connect there
@@ -86,11 +90,13 @@ test-notebook: $(STAMP) ## Run the notebook of the examples
 
 .PHONY: test-papers
 test-papers: $(STAMP) ## Compute every figure of the papers with small parameters; writes to build/papers
+	$(WITH_JAVA) $(PYTEST) -m papers
 	$(WITH_JAVA) $(BIN)/python -m research run --quick --again --out build/papers
 	$(BIN)/python -m research report --out build/papers
 
 .PHONY: test-faults
 test-faults: $(STAMP) ## Kill, starve and damage live queries; non-zero exit if an answer is wrong (long)
+	$(WITH_JAVA) $(PYTEST) -m faults
 	$(WITH_JAVA) $(BIN)/python -m tests.faults.faults
 
 .PHONY: test-versions

@@ -31,7 +31,11 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-MARKED_BY_FIXTURE = {"spark": "spark", "own_spark": "spark", "several_hosts": "hosts"}
+MARKED_BY_FIXTURE = {
+    "spark": ("spark",),
+    "own_spark": ("spark", "processes"),
+    "several_hosts": ("hosts",),
+}
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +91,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Mark each test by the fixtures that it requests, directly or through other fixtures."""
     for item in items:
         for fixture in getattr(item, "fixturenames", ()):
-            if marker := MARKED_BY_FIXTURE.get(fixture):
+            for marker in MARKED_BY_FIXTURE.get(fixture, ()):
                 item.add_marker(marker)
     if os.environ.get("UNSKEW_TEST_REMOTE"):
         repeated = _repeated_kinds(items)

@@ -17,7 +17,7 @@ from unskew.cli import app
 @pytest.mark.timeout(900)  # it starts its own Spark, slow on a busy machine
 @pytest.mark.usefixtures("own_spark")
 def test_both_acts_run_and_are_on_a_page_that_needs_no_network(tmp_path: Path) -> None:
-    tiny = ["demo", "--pages", "300", "--wait", "0.001", "--batches", "4"]
+    tiny = ["demo", "--pages", "300", "--wait", "0.0001", "--batches", "4", "--cores", "2"]
     process = subprocess.run(
         [sys.executable, "-W", "error", "-m", "unskew", *tiny],
         cwd=tmp_path,

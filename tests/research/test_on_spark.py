@@ -12,7 +12,7 @@ from research.papers.guo import live
 from research.papers.kip import crawling, grouping
 from research.papers.running import compute
 
-pytestmark = pytest.mark.usefixtures("spark")
+pytestmark = [pytest.mark.usefixtures("spark"), pytest.mark.papers]
 
 
 def test_kip_spreads_events_better_than_hashing() -> None:

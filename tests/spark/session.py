@@ -23,6 +23,8 @@ def make_session() -> SparkSession:
     builder = builder.remote("local[2]") if remote else builder.master("local[2]")
     builder = (
         builder.appName("unskew tests")
+        # many small queries: the first compiler is enough, and two cores have no time for more
+        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.sql.session.timeZone", "UTC")

@@ -20,7 +20,15 @@ OutOption = Annotated[Path, typer.Option("--out", metavar="FILE.html", help="Whe
 def demo(
     out: OutOption = Path("unskew-demo.html"),
     pages: Annotated[int, typer.Option(min=1, help="How many pages the job fetches.")] = Crawl.pages,
-    wait: Annotated[float, typer.Option(min=0, help="Seconds that fetching a page takes.")] = Crawl.wait,
+    wait: Annotated[
+        float, typer.Option(min=0, help="Seconds that a page takes; a record of the stream takes a third.")
+    ] = Crawl.wait,
+    cores: Annotated[
+        int,
+        typer.Option(
+            min=1, help="How many tasks Spark runs at once; they wait, so more than this machine has."
+        ),
+    ] = Crawl.cores,
     batches: Annotated[
         int, typer.Option(min=3, help="Batches of the stream; state starts to move in the second one.")
     ] = Clicks.batches,
@@ -31,5 +39,7 @@ def demo(
         from unskew.demo.acts import run
 
         console = Console()
-        page = run(Crawl(pages=pages, wait=wait), Clicks(batches=batches), out, console)
+        page = run(
+            Crawl(pages=pages, wait=wait, cores=cores), Clicks(batches=batches, wait=wait / 3), out, console
+        )
         console.print(Text(inert(str(page))), soft_wrap=True)
