@@ -59,7 +59,15 @@ def browser(chromium: Browser) -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def spark_home(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """A Spark whose Python workers start quickly."""
+    from tests.spark.session import use_cached_imports
+
+    use_cached_imports(tmp_path_factory.mktemp("home"))
+
+
+@pytest.fixture(scope="session")
+def spark(spark_home: None) -> Iterator[SparkSession]:
     """The one session of this test process."""
     if "PYTEST_XDIST_WORKER" in os.environ:
         pytest.fail("each worker would start a Spark of its own: run the Spark tests without -n")
@@ -72,7 +80,7 @@ def spark() -> Iterator[SparkSession]:
 
 
 @pytest.fixture(scope="session")
-def own_spark() -> None:
+def own_spark(spark_home: None) -> None:
     """For tests that start a Spark of their own in another process: they do not differ on Connect."""
     if os.environ.get("UNSKEW_TEST_REMOTE"):
         pytest.skip("starts a Spark of its own")

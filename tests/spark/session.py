@@ -7,9 +7,29 @@ import sys
 import warnings
 from pathlib import Path
 
+import pyspark
 from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).parents[2]
+
+
+def use_cached_imports(folder: Path) -> None:
+    """Let Spark's Python workers import the installed PySpark, whose bytecode is cached, in a third of the time.
+
+    Otherwise they import it from a zip archive and compile it again, in every worker and in every batch of a stream. The
+    code is the same; this Spark home lacks only the archive.
+    """
+    installed, home = Path(pyspark.__file__).parent, folder / "spark"
+    (home / "python" / "lib").mkdir(parents=True)
+    for source in [
+        *installed.iterdir(),
+        *(installed / "python").iterdir(),
+        *(installed / "python/lib").iterdir(),
+    ]:
+        target = home / source.relative_to(installed)
+        if source.name != "pyspark.zip" and not target.exists():
+            target.symlink_to(source)
+    os.environ["SPARK_HOME"] = str(home)
 
 
 def make_session() -> SparkSession:
