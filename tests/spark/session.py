@@ -16,8 +16,8 @@ ROOT = Path(__file__).parents[2]
 def use_cached_imports(folder: Path) -> None:
     """Let Spark's Python workers import the installed PySpark, whose bytecode is cached, in a third of the time.
 
-    Otherwise they import it from a zip archive and compile it again, in every worker and in every batch of a stream. The
-    code is the same; this Spark home lacks only the archive.
+    Otherwise they import it from a zip archive and compile it again, in every worker and in every batch of a stream.
+    The code is the same; this Spark home lacks only the archive.
     """
     installed, home = Path(pyspark.__file__).parent, folder / "spark"
     (home / "python" / "lib").mkdir(parents=True)
