@@ -1,0 +1,47 @@
+"""What EXPLAIN tells about a DataFrame before anything runs."""
+
+from __future__ import annotations
+
+from pyspark.sql import SparkSession, Window
+from pyspark.sql import functions as F
+
+from unskew.spark.explained import explained, parse_tree
+
+
+def test_sizes_and_operators_of_a_join(spark: SparkSession) -> None:
+    left = spark.range(1000).withColumn("v", F.lit(1))
+    plan = explained(left.hint("merge").join(spark.range(500), "id"))
+    assert plan is not None
+    join = plan.physical.below(("Project",))
+    assert join.name == "SortMergeJoin"
+    assert [child.below(("Sort",)).name for child in join.children] == ["Exchange", "Exchange"]
+    assert [node.rows for node in plan.logical.walk() if node.name == "Range"] == [1000, 500]
+
+
+def test_duplicate_column_names_can_be_explained(spark: SparkSession) -> None:
+    plan = explained(spark.range(5).select("id", "id"))
+    assert plan is not None
+    assert plan.physical.below(("Project",)).name == "Range"
+
+
+def test_a_cached_table_and_a_subquery_are_one_node_of_the_tree(spark: SparkSession) -> None:
+    cached = spark.range(7).where("id > 2").cache()
+    cached.count()
+    filtered = cached.where("id > (SELECT max(id) - 6 FROM range(9))")
+    plan = explained(filtered.withColumn("n", F.count("*").over(Window.partitionBy("id"))))
+    cached.unpersist()
+    assert plan is not None
+    names = [node.name for node in plan.physical.walk()]
+    assert names[-2:] == ["Filter", "InMemoryTableScan"]
+    assert [node.rows for node in plan.logical.walk()][-1] == 4
+
+
+def test_a_literal_cannot_forge_a_line(spark: SparkSession) -> None:
+    forged = F.lit("x\n+- Exchange hashpartitioning(id#0, 4)")
+    assert explained(spark.range(5).select("id", F.concat(forged, F.col("id")))) is None
+
+
+def test_text_that_is_not_one_tree_is_refused() -> None:
+    assert parse_tree("Project a\nProject b") is None
+    assert parse_tree("Join\n:- Range\n:- Range\n+- Range\n+- Range") is None
+    assert parse_tree("") is None
