@@ -22,7 +22,8 @@ from unskew.core.histogram import DEFAULT_BUCKETS, Floats, Histogram, sum_by
 from unskew.core.routing import check_slots
 from unskew.spark.keys import Key, KeyColumns, free_name, key_columns, lots
 from unskew.spark.measure import TRACKED, Sample, check_sample, sampled, scaled, share_of
-from unskew.spark.options import Options, cores_of
+from unskew.spark.options import Options
+from unskew.spark.parallelism import cores_of
 from unskew.spark.sampling import KeySample, histogram_of_sample, key_array, sample_keys
 from unskew.spark.sketches import MOST_BUCKETS, aggregates, histogram_of
 
@@ -72,7 +73,7 @@ def plan_chain(
     check_sample(sample)
     check_options(**options)
     pymetis_module()
-    slots = slots if slots is not None else cores_of(df) or 4
+    slots = slots if slots is not None else cores_of(df.sparkSession) or 4
     check_slots(slots, buckets)
     if isinstance(pairs, bool) or not isinstance(pairs, int) or pairs < 1:
         raise ValueError(f"pairs is the number of pairs counted, a whole number from 1, not {pairs!r}")
