@@ -66,9 +66,10 @@ def reason_to_step_aside(
         seconds = shuffled_bytes(plan.logical) / (BYTES_PER_SECOND * cores)
         if seconds < SHORTEST:
             return f"it takes about {seconds:.1f} s, too short for measuring to pay"
-    expensive = _expensive(
-        [exchange.children[0].below(_PARTIAL) for exchange in exchanges]
-    ) or _long_to_parse(plan.logical, cores)
+    inputs = [exchange.children[0] for exchange in exchanges]
+    if kind == "aggregate":
+        inputs = [node.below(_PARTIAL) for node in inputs]
+    expensive = _expensive(inputs) or _long_to_parse(plan.logical, cores)
     if expensive and measured:
         needed = [explained(df) for df in measured]
         if all(needed):
