@@ -152,7 +152,12 @@ def test_a_problem_comes_with_advice(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("own_spark")
-def test_a_healthy_machine_runs_a_job() -> None:
-    code, text = doctor(environ={**os.environ, "PYSPARK_PYTHON": sys.executable})
+def test_a_healthy_machine_runs_a_job_and_a_harmful_setting_is_named(tmp_path: Path) -> None:
+    name = "spark.sql.requireAllClusterKeysForDistribution"
+    (tmp_path / "spark-defaults.conf").write_text(f"{name} true\n")
+    environ = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_CONF_DIR": str(tmp_path)}
+    code, text = doctor(environ=environ)
     assert code == 0, text
     assert "ok       Spark job: Spark 4.3" in text
+    assert f"warning  Spark settings: {name} is true" in text
+    assert f"→ set {name} to false" in text

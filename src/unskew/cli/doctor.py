@@ -33,7 +33,7 @@ def doctor(
         checks = list(check_machine(os.environ))
         if not no_spark and not _problems(checks):
             step("trying a Spark job")
-            checks.append(_check_spark_job())
+            checks += _check_spark()
     if as_json:
         print_json({"checks": [asdict(check) for check in checks], "problems": len(_problems(checks))})
     else:
@@ -46,9 +46,10 @@ def _problems(checks: Sequence[Check]) -> list[Check]:
     return [check for check in checks if check.status is Status.PROBLEM]
 
 
-def _check_spark_job() -> Check:
-    """Run a job with a shuffle and Python workers, which is what unskew needs."""
+def _check_spark() -> list[Check]:
+    """Run a job with a shuffle and Python workers, which is what unskew needs, and read the settings that matter."""
     from unskew.spark.session import quiet_session
+    from unskew.spark.settings import setting
 
     def first_row(rows: pd.DataFrame) -> pd.DataFrame:
         return rows.head(1)
@@ -59,9 +60,14 @@ def _check_spark_job() -> Check:
         spark.range(100).selectExpr("id % 5 as k").groupBy("k").applyInPandas(first_row, "k long").collect()
     except Exception as error:  # noqa: BLE001  # any failure is what the user wants to know about
         advice = "fix this first: every Spark job will fail this way"
-        return Check("Spark job", Status.PROBLEM, first_line(error), advice)
+        return [Check("Spark job", Status.PROBLEM, first_line(error), advice)]
     seconds = time.monotonic() - started
-    return Check("Spark job", Status.OK, f"Spark {spark.version} ran one in {seconds:.1f} s")
+    job = Check("Spark job", Status.OK, f"Spark {spark.version} ran one in {seconds:.1f} s")
+    name = "spark.sql.requireAllClusterKeysForDistribution"
+    if setting(spark, name) != "true":
+        return [job]
+    advice = f"set {name} to false: with it Spark shuffles placed rows again, so unskew leaves every job to plain Spark"
+    return [job, Check("Spark settings", Status.WARNING, f"{name} is true", advice)]
 
 
 def _print(checks: Sequence[Check], console: Console) -> None:

@@ -23,9 +23,15 @@ from unskew.spark.keys import KeyColumns
 from unskew.spark.measure import Sample, check_sample, check_weight, measure_for_planning
 from unskew.spark.parallelism import buckets_for, cores_of, default_slots
 from unskew.spark.sampling import budget_for
+from unskew.spark.worth import Kind
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+
+LEAST_GAIN = 0.15
+"""What a plan must promise to save of the tasks after the shuffle if they run Spark's own operators. The tasks before
+it, which no plan makes shorter, take as long, and routing takes a twentieth. A Python function outweighs both."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +92,9 @@ class Options:
             raise ValueError(f"planner {name!r} splits keys over slots: {remedy}")
 
 
-def plan_for(inputs: Sequence[tuple[DataFrame, KeyColumns]], options: Options) -> Plan:
+def plan_for(
+    inputs: Sequence[tuple[DataFrame, KeyColumns]], options: Options, kind: Kind = "function"
+) -> Plan:
     """The plan of one operator over one or more inputs: the one in the options, else they are measured and planned."""
     if isinstance(options.plan, Plan):
         return options.plan
@@ -103,6 +111,8 @@ def plan_for(inputs: Sequence[tuple[DataFrame, KeyColumns]], options: Options) -
     ]
     merged = merge_all(_renamed(histogram, keys.names) for histogram in histograms)
     context = planner_named(options.planner).context_options(cores=cores_of(spark) or slots)
+    if options.planner == "auto" and kind != "function":
+        context["gain"] = LEAST_GAIN
     return Plan.make(merged, slots, options.planner, **context)
 
 

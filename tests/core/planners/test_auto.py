@@ -49,6 +49,12 @@ def test_with_few_cores_the_time_decides() -> None:
     assert "on 2 cores" in choose(histogram, 64, cores=2).reason
 
 
+def test_a_table_must_promise_the_gain_that_is_asked_for() -> None:
+    skewed = Histogram.from_counts({"a": 6, "b": 2, "c": 2}, buckets=16)
+    assert choose(skewed, 2, cores=2).planner == "keel"
+    assert choose(skewed, 2, cores=2, gain=1.0).planner == "hash"
+
+
 def test_expected_time_is_that_of_drawn_hashes() -> None:
     two = Histogram.from_counts({"a": 1, "b": 1}, buckets=16)
     # both on one of two slots half of the time: 1 or 2 times even work, 1.5 on average
@@ -56,7 +62,9 @@ def test_expected_time_is_that_of_drawn_hashes() -> None:
     assert expected_time(two, 2, 1) == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize(("option", "value"), [("cores", 0), ("target", -1.0), ("budget", 2.0)])
+@pytest.mark.parametrize(
+    ("option", "value"), [("cores", 0), ("target", -1.0), ("budget", 2.0), ("gain", -0.1)]
+)
 def test_bad_options_are_refused_even_where_they_would_not_matter(option: str, value: float) -> None:
     even = Histogram.from_arrays(np.arange(4096), np.ones(4096), buckets=64)
     with pytest.raises(ValueError, match=option):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,15 +41,16 @@ def plan(
     target: float = 0.01,
     budget: float | None = None,
     cores: int | None = None,
+    gain: float = STEP_ASIDE,
 ) -> RoutingTable:
-    """The table of the planner that `choose` names; the options are those of `keel`.
+    """The table of the planner that `choose` names; the other options are those of `keel`.
 
     >>> h = Histogram.from_counts({k: 1 for k in range(4096)}, buckets=64)
     >>> len(plan(h, 2).hashes)
     0
     """
     table, _ = plan_with_reason(
-        histogram, slots, previous, seed=seed, target=target, budget=budget, cores=cores
+        histogram, slots, previous, seed=seed, target=target, budget=budget, cores=cores, gain=gain
     )
     return table
 
@@ -76,21 +78,27 @@ def choose(
     target: float = 0.01,
     budget: float | None = None,
     cores: int | None = None,
+    gain: float = STEP_ASIDE,
 ) -> Choice:
     """Plain hashing where skew does not matter, else `keel`, with the figures that decided.
 
     Without `cores`, the fullest slot under hashing is compared with the lower bound. With `cores`, time decides: what
     hash partitioning is expected to take, over several draws of the hash (Spark's own hash differs from ours), is
-    compared with the least possible. Hashing is chosen only where it is also what runs now, or where nothing runs yet:
-    going back to it from another table would move nearly all state for nothing.
+    compared with the least possible. Hashing stays unless a table may win more than `gain`. It is chosen only
+    where it is also what runs now, or where nothing runs yet: going back to it from another table would move
+    nearly all state for nothing.
 
     >>> choose(Histogram.from_counts({"a": 90, "b": 5, "c": 5}, buckets=16), 3).planner
     'keel'
     """
     keel.check(target=target, budget=budget, cores=cores)
+    if not 0 <= gain < math.inf:
+        raise ValueError(
+            f"gain is the least relative gain that a table must promise, 0 or more, not {gain!r}"
+        )
     hashed = RoutingTable.hashed(slots, histogram.buckets, histogram.key_type)
     # among many equal slots, the fullest one in a sample is about three standard errors above the mean
-    within = STEP_ASIDE + 3 * histogram.sampling_error(slots)
+    within = gain + 3 * histogram.sampling_error(slots)
     if cores is None:
         bound, by_hash = lower_bound(histogram, slots), imbalance(slot_loads(hashed, histogram))
         by_hash_text = f"hashing gives an imbalance of {by_hash:.3f}"
