@@ -46,7 +46,7 @@ SampleOption = Annotated[
     typer.Option(
         "--sample",
         metavar="auto|all|SHARE|ROWS",
-        help="Records to measure: auto (all of small data, a tenth of big), all, a share (0.1) or a number of rows.",
+        help="Records to measure: auto (a bounded sample of big data), all, a share (0.1) or a number of rows.",
     ),
 ]
 MasterOption = Annotated[
