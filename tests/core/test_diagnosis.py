@@ -1,5 +1,6 @@
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -41,12 +42,23 @@ def test_even_keys_are_left_to_hashing() -> None:
     diagnosis = diagnose(Histogram.from_counts(dict.fromkeys(range(100_000), 1)), 4)
     assert diagnosis.speedup == pytest.approx(1.0, abs=0.05)
     assert "fine" in diagnosis.advice
+    assert diagnosis.advice.endswith("Next: nothing, plain Spark is enough here.")
 
 
 def test_skew_that_no_table_can_fix_is_not_called_fine() -> None:
     diagnosis = diagnose(Histogram.from_counts({"hot": 1000, "cold": 1}), 8)
     assert "fine" not in diagnosis.advice
     assert "bounds the job" in diagnosis.advice
+    assert diagnosis.advice.endswith("spark.sql.adaptive.skewJoin.enabled splits this key.")
+
+
+def test_the_advice_ends_with_a_line_to_paste() -> None:
+    histogram = Histogram.from_counts({f"k{i}": 40 for i in range(9)}, buckets=64)
+    diagnosis = diagnose(replace(histogram, key_names=("user", 'a"b')), 4)
+    assert diagnosis.speedup > 1.05
+    assert diagnosis.advice.endswith(
+        """Next: unskew.groupBy(df, 'user', 'a"b') in place of df.groupBy('user', 'a"b')."""
+    )
 
 
 def test_empty_data_is_diagnosed_as_empty() -> None:

@@ -244,7 +244,20 @@ def _advice(diagnosis: Diagnosis) -> str:
             f" One key alone is {heaviest.share:.1%} of the load, {heaviest.slots:.1f} slots' worth: it bounds the job "
             f"at {bound:.2f} unless the operator can merge partial results (merge=) or fewer slots are used."
         )
-    return text
+    return f"{text} {_next_step(diagnosis)}"
+
+
+def _next_step(diagnosis: Diagnosis) -> str:
+    """What to do now: a line to paste, or nothing."""
+    names = ", ".join(map(repr, diagnosis.histogram.key_names)) or '"key"'
+    if diagnosis.speedup >= 1.05:
+        return f"Next: unskew.groupBy(df, {names}) in place of df.groupBy({names})."
+    if diagnosis.bound > 1.05:
+        return (
+            f"Next: if partial results can be merged, unskew.groupBy(df, {names}).applyInPandas(f, schema, merge=g); "
+            "in a join, Spark's own spark.sql.adaptive.skewJoin.enabled splits this key."
+        )
+    return "Next: nothing, plain Spark is enough here."
 
 
 def _plain(key: Any) -> Any:
