@@ -8,6 +8,8 @@ from collections import Counter
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
@@ -15,7 +17,7 @@ from tests.spark.frames import KEYS, Frames, key_array
 from unskew.core.hashing import hash_keys
 from unskew.core.routing import RoutingTable
 from unskew.spark.keys import key_columns
-from unskew.spark.slot_expression import cuckoo_cells, slot_column
+from unskew.spark.slot_expression import cuckoo_cells, fingerprint, slot_column
 
 
 def random_table(keys: pa.Array, slots: int, buckets: int, other_rows: int, seed: int) -> RoutingTable:
@@ -57,6 +59,46 @@ def test_the_slot_column_is_slot_of_for_every_key_type(
         expected = tables[kind].slot_of(key_array(frames.left_rows, names))
         assert rows[kind].to_pylist() == expected.tolist(), kind
     assert all(not field.nullable for field in routed.schema.fields if field.name != "v")
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    slots=st.integers(1, 40),
+    buckets=st.integers(40, 300),
+    heavy=st.integers(0, 50),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_the_slot_column_is_slot_of_hashes_for_every_hash(
+    spark: SparkSession, slots: int, buckets: int, heavy: int, seed: int
+) -> None:
+    draw = np.random.default_rng(seed)
+    table = random_table(pa.array([], pa.int64()), slots, buckets, heavy, seed)
+    # Hashes that differ from a heavy one in a bit are in one of its cells, or in its bucket, or in both.
+    near = (table.hashes[:, None] ^ (np.int64(1) << np.arange(64))).ravel()
+    extremes = [-(2**63), 2**63 - 1, -1, 0, 1]
+    hashes = np.concatenate([table.hashes, near, extremes, draw.integers(-(2**63), 2**63 - 1, 500)])
+    df = spark.createDataFrame(pa.table({"position": np.arange(len(hashes)), "hash": hashes}))
+    rows = df.select("position", slot_column(table, F.col("hash")).alias("slot")).toArrow()
+    assert rows.sort_by("position")["slot"].to_pylist() == table.slot_of_hashes(hashes).tolist()
+
+
+def test_fingerprints_tell_tables_apart() -> None:
+    tables = [
+        RoutingTable.build(4, [0, 1, 2, 3]),
+        RoutingTable.build(3, [0, 1, 2, 2]),
+        RoutingTable.build(4, [0, 1, 2, 2]),
+        RoutingTable.build(4, [0, 1, 3, 2]),
+        RoutingTable.build(4, [0, 1, 2, 3], [7], [1]),
+        RoutingTable.build(4, [0, 1, 2, 3], [8], [1]),
+        RoutingTable.build(4, [0, 1, 2, 3], [7], [2]),
+        RoutingTable.build(4, [0, 1, 2, 3], [7], [[2, 3]]),
+        RoutingTable.build(4, [0, 1, 2, 3], [7], [[3, 2]]),
+        RoutingTable.build(4, [0, 1, 2, 3], [7, 8], [[3, 2], [1]]),
+        RoutingTable.build(4, [0, 1, 2, 3], [7, 8], [[3], [2, 1]]),
+    ]
+    assert len(set(map(fingerprint, tables))) == len(tables)
+    # Never changes, so that a plan is recognised in the event log of a job that ran with another version.
+    assert fingerprint(tables[0]) == 260820943
 
 
 def test_records_of_a_split_key_draw_from_its_slots_evenly(spark: SparkSession) -> None:

@@ -4,6 +4,15 @@ The expression needs no join and no column of its own. Buckets are an array lite
 of two cells of another array (cuckoo hashing), so a record costs two look-ups however many keys are heavy. The arrays
 are written as JSON text that Spark's optimizer folds into literals: building 10⁴ elements one by one through the
 Python API would take seconds.
+
+Spark prints a literal in full wherever it prints the expression, but of a function only the first arguments: 25, unless
+`spark.sql.debug.maxToStringFields` says otherwise. So the look-up is the 26th argument of `least`, after 25 numbers
+that are never less: a fingerprint of the table, a number made from the key, and zeros. However large the table is,
+plans then show
+
+    -least(1385914204, bit_count(xxhash64(user#0, 42)), 0, 0, …, 0, ... 1 more fields)
+
+The name of a column without an alias is another text, in which nothing is cut; `slot_subquery` has a short one there.
 """
 
 from __future__ import annotations
@@ -13,15 +22,16 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import xxhash
 from numpy.typing import NDArray
 from pyspark.sql import functions as F
 
 from unskew.core.hashing import Hashes
 from unskew.core.routing import RoutingTable
-from unskew.spark.keys import lots
+from unskew.spark.keys import KeyColumns, lots
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column
+    from pyspark.sql import Column, SparkSession
 
 _SHIFTS = (12, 36)
 """Where in the hash its two cell numbers start: not at the bits that give the bucket."""
@@ -29,31 +39,69 @@ _SHIFTS = (12, 36)
 _MAX_BITS = 22
 """At most 4M cells: hashes that still collide then were made to."""
 
+_SHOWN_ARGUMENTS = 25
+"""Spark's default of `spark.sql.debug.maxToStringFields`."""
+
 
 def slot_column(table: RoutingTable, key_hash: Column) -> Column:
     """The slot of a record as an expression over the hash of its key; never null.
 
     Equal to `RoutingTable.slot_of_hashes`. If the table has split rows, a record of a heavy key draws one of its
-    slots, which makes the expression non-deterministic.
+    slots, which makes the expression non-deterministic. In the text of plans it starts with `-least(f, `, where f is
+    the table's `fingerprint`.
     """
+    # Only there to be read: minus a slot is at most 0, which is never more than these. Spark takes a common part of an
+    # expression, here the hash, from the same computation.
+    shown = [F.lit(fingerprint(table)), F.bit_count(key_hash)]
+    shown += [F.lit(0)] * (_SHOWN_ARGUMENTS - len(shown))
+    # The arrays hold no null, but only the literals tell Spark: else a join would filter on the slot again.
+    return -F.least(*shown, -_look_up(table, key_hash))
+
+
+def slot_subquery(table: RoutingTable, keys: KeyColumns, session: SparkSession) -> Column:
+    """The expression of `slot_column` over the hash of `keys`, called `scalarsubquery(<keys>)` in names of columns.
+
+    It is a subquery over one row that is read from nowhere. Spark's optimizer replaces it by the expression inside, and
+    then sees that rows shuffled by `slot_column` need no further shuffle. Spark allows it where columns are computed,
+    not in `repartitionById` or next to aggregates.
+    """
+    # Without a column: one of the name of a key would hide the key.
+    one_row = session.sql("SELECT 1").select()
+    key_hash = F.xxhash64(*(column.outer() for column in keys.columns()))
+    slot = slot_column(table, F.col("hash")).alias("slot")
+    return one_row.select(key_hash.alias("hash")).select(slot).scalar()
+
+
+def fingerprint(table: RoutingTable) -> int:
+    """A number from 1 to 2³¹ - 1 made from all that decides where records go; the version of the table is not.
+
+    >>> a, b = (RoutingTable.build(4, np.arange(8) % 4, ["x"], [slot]) for slot in (1, 2))
+    >>> fingerprint(a) == fingerprint(a), fingerprint(a) == fingerprint(b)
+    (True, False)
+    """
+    sizes = [table.slots, len(table.buckets), len(table.hashes)]
+    content = np.concatenate([sizes, table.buckets, table.hashes, table.offsets, table.choices])
+    return xxhash.xxh64_intdigest(content.astype("<i8").tobytes()) % (2**31 - 1) + 1
+
+
+def _look_up(table: RoutingTable, key_hash: Column) -> Column:
     buckets = len(table.buckets)
     if buckets & (buckets - 1) == 0:
         bucket = key_hash.bitwiseAND(F.lit(buckets - 1)).cast("int")
     else:
         bucket = F.pmod(key_hash, F.lit(buckets)).cast("int")
     slot = F.get(_literal(table.buckets.tolist(), "array<int>"), bucket)
-    if len(table.hashes):
-        cells, keys = cuckoo_cells(table.hashes)
-        held = _literal(keys.tolist(), "array<bigint>")
-        slots = _slots_by_cell(table, cells)
-        first, second = (_cell(key_hash, shift, len(cells)) for shift in _SHIFTS)
-        slot = (
-            F.when(F.get(held, first) == key_hash, slots(first))
-            .when(F.get(held, second) == key_hash, slots(second))
-            .otherwise(slot)
-        )
-    # The arrays hold no null, but Spark cannot know: without this a join would filter on the slot again.
-    return F.coalesce(slot, F.lit(0))
+    if not len(table.hashes):
+        return slot
+    cells, keys = cuckoo_cells(table.hashes)
+    held = _literal(keys.tolist(), "array<bigint>")
+    slots = _slots_by_cell(table, cells)
+    first, second = (_cell(key_hash, shift, len(cells)) for shift in _SHIFTS)
+    return (
+        F.when(F.get(held, first) == key_hash, slots(first))
+        .when(F.get(held, second) == key_hash, slots(second))
+        .otherwise(slot)
+    )
 
 
 def cuckoo_cells(hashes: Hashes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

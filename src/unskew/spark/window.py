@@ -13,7 +13,7 @@ from unskew.core.plan import Plan
 from unskew.spark.keys import Key, key_columns
 from unskew.spark.measure import Sample
 from unskew.spark.options import Options, hashing_suffices, plan_for
-from unskew.spark.slot_expression import slot_column
+from unskew.spark.slot_expression import slot_column, slot_subquery
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, WindowSpec
@@ -33,8 +33,8 @@ def window(
     """The rows shuffled by slot, and a window over the key that needs no further shuffle.
 
     `rows, w = unskew.window(df, "user")` replaces `w = Window.partitionBy("user")`: use `w.orderBy(…)` and
-    `.over(w)` on `rows`, which has the columns of `df` and no others. Give the result an alias: the name that Spark
-    makes up spells out the whole window, and our part of it is long.
+    `.over(w)` on `rows`, which has the columns of `df` and no others. Spark refuses `.over(w)` inside `.agg(…)`:
+    aggregate first, then select.
     """
     keys = key_columns(df, key, *more)
     options = Options(slots, planner, plan, sample, weight, buckets)
@@ -43,5 +43,6 @@ def window(
     plan = plan_for([(df, keys)], options)
     if hashing_suffices(plan, options):
         return df, Window.partitionBy(*keys.columns())
-    slot = slot_column(plan.table, keys.hash())
-    return df.repartitionById(plan.slots, slot), Window.partitionBy(slot, *keys.columns())
+    rows = df.repartitionById(plan.slots, slot_column(plan.table, keys.hash()))
+    slot = slot_subquery(plan.table, keys, df.sparkSession)
+    return rows, Window.partitionBy(slot, *keys.columns())
