@@ -20,7 +20,7 @@ import posixpath
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 from uuid import uuid4
 
 from pyarrow import fs
@@ -50,7 +50,7 @@ def read(address: Address, session: Any = None) -> bytes:
         with file_system.open_input_stream(name) as stream:
             return bytes(stream.read())
     except FileNotFoundError as error:
-        raise missing(address) from error
+        refuse_missing(address, error)
     except (OSError, ValueError, NotImplementedError) as error:
         arrow_error = error
     spark = _spark(address, session, arrow_error)
@@ -141,16 +141,18 @@ def one_line(error: BaseException) -> str:
     return lines[0].rstrip(".") if lines else type(error).__name__
 
 
-def missing(address: Address) -> FileNotFoundError:
-    """The error for a file that does not exist."""
-    return FileNotFoundError(f"{address}: there is no such file: check the address, or save the file first")
+def refuse_missing(address: Address, error: Exception | None = None) -> NoReturn:
+    """Say that there is no such file."""
+    raise FileNotFoundError(
+        f"{address}: there is no such file: check the address, or save the file first"
+    ) from error
 
 
 def _read_local(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except FileNotFoundError as error:
-        raise missing(path) from error
+        refuse_missing(path, error)
     except OSError as error:
         if error.errno not in _CALLERS_MISTAKE:
             raise

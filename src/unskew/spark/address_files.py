@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import base64
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from unskew.core.addresses import missing, one_line
+from unskew.core.addresses import one_line, refuse_missing
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -34,13 +34,13 @@ def read(address: str, session: SparkSession | None = None) -> bytes:
     """The content that `write` wrote, or that of a single file."""
     try:
         contents = _newest(_active(session), address).collect()
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001  raised again
         # Java's errors that PySpark does not translate have a class of py4j, which Connect does without
         if isinstance(error, AnalysisException) and error.getCondition() == _MISSING:
-            raise missing(address) from error
-        raise _unreachable(address, "read", error) from error
+            refuse_missing(address, error)
+        _refuse(address, "read", error)
     if not contents:
-        raise missing(address)
+        refuse_missing(address)
     content = bytes(contents[0]["content"])
     # every file of unskew begins with JSON, and base64 has no brace
     return content if content.startswith((b"{", b"<")) else _decoded(content)
@@ -55,8 +55,8 @@ def write(address: str, data: bytes, session: SparkSession | None = None) -> Non
     try:
         row = spark.createDataFrame([(text,)], "value string").coalesce(1)
         row.write.mode("overwrite").text(address)
-    except Exception as error:
-        raise _unreachable(address, "written", error) from error
+    except Exception as error:  # noqa: BLE001  raised again
+        _refuse(address, "written", error)
 
 
 def _newest(spark: SparkSession | None, address: str) -> DataFrame:
@@ -77,11 +77,11 @@ def _active(session: SparkSession | None) -> SparkSession | None:
     return session if session is not None else SparkSession.getActiveSession()
 
 
-def _unreachable(address: str, done: str, error: Exception) -> ValueError:
+def _refuse(address: str, done: str, error: Exception) -> NoReturn:
     reason = re.sub(r"^.*Exception: ", "", _cause(error))
-    return ValueError(
+    raise ValueError(
         f"{address}: cannot be {done} by Spark ({reason}): check the address and Spark's settings for it"
-    )
+    ) from error
 
 
 def _cause(error: Exception) -> str:

@@ -49,7 +49,7 @@ class Kept:
     - The file has a journal of these reviews: `print(*kept.journal(), sep="\\n")`.
 
     Reviews run in a background thread, and at the latest when the process ends. Only the first action on a DataFrame is
-    observed. A weight cannot be observed: with `weight=` the plan stays until its file is deleted.
+    observed. A weight cannot be observed, nor a cogroup on Connect: there the plan stays until its file is deleted.
 
     With `fallback="error"` a plan that cannot be used (damaged, unreachable, for keys of another type) is a ValueError
     before any job starts. With `fallback="plain"` it is a warning, and plain Spark does the work; such a file is never
