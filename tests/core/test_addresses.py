@@ -140,6 +140,18 @@ def test_updates_of_a_local_file_are_never_lost(tmp_path: Path) -> None:
     assert path.read_bytes() == b"80"
 
 
+def test_updates_by_several_processes_are_never_lost(tmp_path: Path) -> None:
+    path = tmp_path / "count"
+    path.write_bytes(b"0")
+    code = (
+        "import sys; from unskew.core import addresses\n"
+        "for _ in range(50): addresses.update(sys.argv[1], lambda data: str(int(data) + 1).encode())"
+    )
+    counters = [subprocess.Popen([sys.executable, "-c", code, str(path)]) for _ in range(3)]
+    assert [counter.wait(120) for counter in counters] == [0, 0, 0]
+    assert path.read_bytes() == b"150"
+
+
 def test_an_update_that_changes_nothing_writes_nothing(tmp_path: Path) -> None:
     addresses.update(tmp_path / "x", lambda data: None)
     assert not (tmp_path / "x").exists()
