@@ -26,6 +26,7 @@ from unskew.core.migration.policy import Costs, Decision, Policy
 from unskew.core.migration.scaling import LoadRange, Utilisation
 from unskew.core.plan import Plan
 from unskew.core.planners import PLANNERS as _PLANNERS
+from unskew.core.review import PlanReview
 from unskew.core.routing import RoutingTable
 from unskew.core.saved_plan import load as _load
 from unskew.streaming.driver.placement import Placement
@@ -40,8 +41,10 @@ if TYPE_CHECKING:
     from unskew.spark.groupby import ChainedGroups, Cogrouped, Grouped, PlannedChain
     from unskew.spark.groupby import group_by as groupBy
     from unskew.spark.join import join
+    from unskew.spark.kept import Kept
     from unskew.spark.keys import Key, KeyColumns
     from unskew.spark.measure import Sample, measure
+    from unskew.spark.no_measure import NoMeasure, no_measure
     from unskew.spark.observe import Observed, observe
     from unskew.spark.shuffle_metrics import ShuffleMetrics, ShuffleRead
     from unskew.spark.window import window
@@ -65,16 +68,19 @@ __all__ = [
     "HeavyKey",
     "Histogram",
     "History",
+    "Kept",
     "Key",
     "KeyColumns",
     "LiveQuery",
     "LoadRange",
     "Migration",
     "NextKey",
+    "NoMeasure",
     "Observed",
     "PairHistogram",
     "Placement",
     "Plan",
+    "PlanReview",
     "PlannedChain",
     "Policy",
     "RoutingTable",
@@ -91,6 +97,7 @@ __all__ = [
     "journal",
     "load",
     "measure",
+    "no_measure",
     "observe",
     "plan",
     "plan_chain",
@@ -109,6 +116,9 @@ _LATER = {
     "ChainedGroups": ("unskew.spark.groupby", "ChainedGroups"),
     "PlannedChain": ("unskew.spark.groupby", "PlannedChain"),
     "join": ("unskew.spark.join", "join"),
+    "Kept": ("unskew.spark.kept", "Kept"),
+    "NoMeasure": ("unskew.spark.no_measure", "NoMeasure"),
+    "no_measure": ("unskew.spark.no_measure", "no_measure"),
     "Key": ("unskew.spark.keys", "Key"),
     "KeyColumns": ("unskew.spark.keys", "KeyColumns"),
     "measure": ("unskew.spark.measure", "measure"),
@@ -167,7 +177,10 @@ def plan(
 
 
 def load(path: str | Path) -> Plan | ChainPlan:
-    """Read a plan that `Plan.save` or `ChainPlan.save` wrote; a damaged or newer file is refused by name."""
+    """Read a plan that `Plan.save` or `ChainPlan.save` wrote; a damaged or newer file is refused by name.
+
+    `path` may be an address of any file system that Arrow or Spark reaches, such as `s3a://bucket/user.plan`.
+    """
     return _load(path)
 
 

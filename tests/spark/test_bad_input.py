@@ -124,7 +124,7 @@ def test_options_that_make_no_sense(doomed: DataFrame, frames: Frames, call: Cal
         ({"plan": frames.plans["int"]}, "the plan is for int32 keys, but the key here is string"),
         ({"plan": frames.plans["composite"]}, "the plan is for struct<"),
         ({"plan": plan, "slots": 4}, "the plan is for 3 slots, but slots=4 was passed"),
-        ({"plan": plan.table}, "plan is what unskew.plan returns .* not a RoutingTable"),
+        ({"plan": plan.table}, "plan is what unskew.plan returns, .* not a RoutingTable"),
         ({"sample": 0}, "sample is a share below 1"),
         ({"sample": "all"}, "sample is a share below 1.*not 'all'"),
         ({"weight": "string"}, "weight column 'string' is not a number but string"),

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
-from unskew.core import files
+from unskew.core import addresses, files
+from unskew.core.addresses import Address
 from unskew.core.hashing import HASH_NAME, Hashes, Keys, as_keys, buckets_of, hash_keys, key_iter, key_repr
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -336,14 +336,14 @@ class Histogram:
         """The `n` heaviest keys with their load, for people."""
         return list(zip(key_iter(self.keys[:n]), self.tracked.weights[:n].tolist(), strict=True))
 
-    def save(self, path: str | Path) -> None:
-        """Write the histogram to a checked file."""
-        files.write(path, self.to_bytes())
+    def save(self, path: Address) -> None:
+        """Write the histogram to a checked file; `path` may be an address such as `s3a://bucket/name`."""
+        addresses.write(path, self.to_bytes())
 
     @classmethod
-    def load(cls, path: str | Path) -> Histogram:
+    def load(cls, path: Address) -> Histogram:
         """Read a histogram that `save` wrote; a damaged file is refused by name."""
-        return cls.from_bytes(Path(path).read_bytes(), str(path))
+        return cls.from_bytes(addresses.read(path), str(path))
 
     def to_bytes(self) -> bytes:
         """The histogram as the bytes of a checked file."""

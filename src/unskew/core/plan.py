@@ -11,12 +11,12 @@ import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from unskew.core import files
+from unskew.core import addresses, files
+from unskew.core.addresses import Address
 from unskew.core.histogram import Floats, Histogram
 from unskew.core.loads import Migration, check_match, imbalance, lower_bound, migration, slot_loads
 from unskew.core.planners import Planner, planner_named
@@ -129,7 +129,7 @@ class Plan:
 
         The key is that of the measured DataFrame, unless it is named here. Partition i holds slot i.
 
-        The only place where the core imports Spark, and only when called: planning needs none.
+        The core imports Spark here only when this is called: planning needs none.
         """
         from unskew.spark.apply_plan import apply_plan
 
@@ -157,20 +157,31 @@ class Plan:
                 f"plan with unskew.plan(histogram, slots={slots}, previous=plan)"
             )
 
-    def save(self, path: str | Path) -> None:
-        """Write the plan to a checked file; an option that is not plain data is saved as its text."""
+    def save(self, path: Address) -> None:
+        """Write the plan to a checked file; an option that is not plain data is saved as its text.
+
+        `path` may be an address of any file system that Arrow or Spark reaches, such as `s3a://bucket/user.plan`.
+        """
+        addresses.write(path, self.to_bytes())
+
+    def to_bytes(self, **more: Any) -> bytes:
+        """The plan as the bytes of a checked file; `more` is plain data that is saved with it."""
         parts = {"table": self.table.to_bytes(), "histogram": self.histogram.to_bytes()}
         if self.previous is not None:
             parts["previous"] = self.previous.to_bytes()
         options = {name: files.plain(value) for name, value in self.options.items()}
-        meta = {"planner": self.planner, "options": options, "reason": self.reason}
-        files.write(path, files.encode_parts(KIND, _FORMAT, meta, parts))
+        meta = {"planner": self.planner, "options": options, "reason": self.reason, **more}
+        return files.encode_parts(KIND, _FORMAT, meta, parts)
 
     @classmethod
-    def load(cls, path: str | Path) -> Plan:
+    def load(cls, path: Address) -> Plan:
         """Read a plan that `save` wrote; a damaged file is refused by name."""
-        name = str(path)
-        meta, parts = files.decode_parts(Path(path).read_bytes(), KIND, _FORMAT, name)
+        return cls.from_bytes(addresses.read(path), str(path))
+
+    @classmethod
+    def from_bytes(cls, data: bytes, name: str = "plan") -> Plan:
+        """Read what `to_bytes` wrote."""
+        meta, parts = files.decode_parts(data, KIND, _FORMAT, name)
         previous = RoutingTable.from_bytes(parts["previous"], name) if "previous" in parts else None
         return cls(
             RoutingTable.from_bytes(parts["table"], name),

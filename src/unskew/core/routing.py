@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
-from unskew.core import files
+from unskew.core import addresses, files
+from unskew.core.addresses import Address
 from unskew.core.hashing import HASH_NAME, Hashes, Keys, as_keys, buckets_of, hash_keys, key_iter, key_repr
 from unskew.core.histogram import DEFAULT_BUCKETS
 
@@ -180,14 +180,14 @@ class RoutingTable:
     def __hash__(self) -> int:
         return hash((self.slots, self.version, self.buckets.tobytes(), self.hashes.tobytes()))
 
-    def save(self, path: str | Path) -> None:
-        """Write the table to a checked file."""
-        files.write(path, self.to_bytes())
+    def save(self, path: Address) -> None:
+        """Write the table to a checked file; `path` may be an address such as `s3a://bucket/name`."""
+        addresses.write(path, self.to_bytes())
 
     @classmethod
-    def load(cls, path: str | Path) -> RoutingTable:
+    def load(cls, path: Address) -> RoutingTable:
         """Read a table that `save` wrote; a damaged file is refused by name."""
-        return cls.from_bytes(Path(path).read_bytes(), str(path))
+        return cls.from_bytes(addresses.read(path), str(path))
 
     def to_bytes(self) -> bytes:
         """The table as the bytes of a checked file."""

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from unskew.core import files
+from unskew.core import addresses, files
+from unskew.core.addresses import Address
 from unskew.core.chains import plan as chain_plan
 from unskew.core.chains.plan import ChainPlan
 from unskew.core.plan import Plan
 
 
-def load(path: str | Path) -> Plan | ChainPlan:
+def load(path: Address) -> Plan | ChainPlan:
     """The plan of one operator or of chained operators, by what the file says it is."""
-    if files.kind_of(Path(path).read_bytes(), str(path)) == chain_plan.KIND:
-        return ChainPlan.load(path)
-    return Plan.load(path)
+    data, name = addresses.read(path), str(path)
+    if files.kind_of(data, name) == chain_plan.KIND:
+        return ChainPlan.from_bytes(data, name)
+    return Plan.from_bytes(data, name)

@@ -36,4 +36,5 @@ def run(job: crawl.Crawl, stream: clicks.Clicks, out: Path, console: Console) ->
 
     footer = f"unskew {__version__}, Python {platform.python_version()}"
     sections = [crawl.section(batch), clicks.section(live)]
-    return write(out, render("Skewed keys on Spark, before and after", _LEAD, sections, footer))
+    write(out, render("Skewed keys on Spark, before and after", _LEAD, sections, footer))
+    return out

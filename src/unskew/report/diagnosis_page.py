@@ -5,11 +5,11 @@ from __future__ import annotations
 import heapq
 import platform
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from unskew.core.addresses import Address
 from unskew.core.diagnosis import Diagnosis, NextKey, Verdict
 from unskew.core.histogram import Floats
 from unskew.report.page import Card, Cards, Chart, Column, Row, Section, Table, Text, render, write
@@ -47,8 +47,11 @@ PAIRS = (
 """The columns of `pair_rows`."""
 
 
-def write_report(diagnosis: Diagnosis, path: str | Path, *, source: str = "") -> Path:
-    """Write the diagnosis as an HTML page that needs no network; `source` says where the data came from."""
+def write_report(diagnosis: Diagnosis, path: Address, *, source: str = "") -> Address:
+    """Write the diagnosis as an HTML page that needs no network; `source` says where the data came from.
+
+    `path` may be an address of any file system that Arrow or Spark reaches. Returns where the page is.
+    """
     try:
         page = diagnosis_page(diagnosis, source=source)
     except ModuleNotFoundError as error:

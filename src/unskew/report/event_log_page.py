@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 
+from unskew.core.addresses import Address
 from unskew.eventlog.findings import Finding, LogDiagnosis
 from unskew.eventlog.stages import Stage
 from unskew.report.diagnosis_page import footer
@@ -41,7 +40,7 @@ _MOST_TASKS = 200
 """Tasks of a stage in that chart."""
 
 
-def write_log_report(diagnosis: LogDiagnosis, path: str | Path, *, source: str = "") -> Path:
+def write_log_report(diagnosis: LogDiagnosis, path: Address, *, source: str = "") -> Address:
     """Write the diagnosis as an HTML page that needs no network; `source` says where the log came from."""
     try:
         page = log_page(diagnosis, source=source)

@@ -20,8 +20,10 @@ from dataclasses import dataclass
 from functools import cache
 from html import escape
 from importlib.resources import files
-from pathlib import Path
 from typing import Any, TypeAlias
+
+from unskew.core import addresses
+from unskew.core.addresses import Address
 
 Row: TypeAlias = Mapping[str, Any]
 
@@ -155,9 +157,12 @@ def resource(name: str, package: str = "unskew.report") -> str:
     return files(package).joinpath(name).read_text("utf-8").replace("\r\n", "\n")
 
 
-def write(path: str | Path, page: str) -> Path:
+def write(path: Address, page: str) -> Address:
     """Write the page, creating its folder; characters that UTF-8 cannot hold become question marks."""
-    target = Path(path)
+    target = addresses.local_path(path)
+    if target is None:
+        addresses.write(path, page.encode("utf-8", "replace"))
+        return path
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(page, encoding="utf-8", errors="replace", newline="\n")
     return target

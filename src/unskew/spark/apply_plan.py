@@ -1,6 +1,6 @@
 """A plan on a DataFrame: the slot of every record as a column, and the records partitioned by it.
 
-`Plan.apply` calls this. It is the only place where the core reaches up to Spark.
+`Plan.apply` calls this.
 """
 
 from __future__ import annotations

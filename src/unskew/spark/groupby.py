@@ -19,11 +19,14 @@ from unskew.spark.apply import in_arrow, in_pandas
 from unskew.spark.chain import check_chain, plan_chain
 from unskew.spark.combining import combines
 from unskew.spark.group_streams import ConversionSettings
+from unskew.spark.kept import Kept
 from unskew.spark.keys import Key, KeyColumns, column, field, free_name, key_columns, key_names
 from unskew.spark.measure import Sample
-from unskew.spark.options import Options, hashing_suffices, plan_for, split_plan
+from unskew.spark.no_measure import measuring_allowed, warn_plain
+from unskew.spark.options import Options, hashing_suffices, observed, plan_for, split_plan
 from unskew.spark.slot_expression import slot_column
 from unskew.spark.user_function import argument_count, takes_batches, without_column, without_slot
+from unskew.spark.versions.private import is_remote
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, GroupedData
@@ -39,7 +42,7 @@ def group_by(
     *more: str,
     slots: int | None = None,
     planner: str = "auto",
-    plan: Plan | ChainPlan | str | Path | None = None,
+    plan: Plan | ChainPlan | Kept | str | Path | None = None,
     sample: Sample = "auto",
     weight: str | None = None,
     buckets: int = DEFAULT_BUCKETS,
@@ -67,11 +70,17 @@ class Grouped:
     @cached_property
     def plan(self) -> Plan | None:
         """The plan that the methods run under, or None if hashing is as good; measures the key."""
-        return None if hashing_suffices(self._plan, self.options) else self._plan
+        plan = self._plan
+        return None if plan is None or hashing_suffices(plan, self.options) else plan
 
     @cached_property
-    def _plan(self) -> Plan:
+    def _plan(self) -> Plan | None:
         return plan_for([(self.df, self.keys)], self.options)
+
+    @cached_property
+    def _rows(self) -> DataFrame:
+        """The rows, counted while the user's job runs if the plan is a kept one."""
+        return observed([(self.df, self.keys)], self.options)[0]
 
     def __repr__(self) -> str:
         return f"Grouped(by {self.keys}, {self.options.summary()})"
@@ -181,8 +190,8 @@ class Grouped:
         check_chain(self.df, chain, self.options, servers, plan)
         return ChainedGroups(self.df, chain, self.options, servers, plan)
 
-    def _plain(self) -> GroupedData:
-        return self.df.groupBy(*self.keys.columns())
+    def _plain(self, rows: DataFrame | None = None) -> GroupedData:
+        return (self.df if rows is None else rows).groupBy(*self.keys.columns())
 
     def _builtin(self, name: str, cols: Sequence[str]) -> DataFrame:
         if not self.options.leaves_choice():
@@ -195,7 +204,7 @@ class Grouped:
         self.options.refuse_split("an aggregation needs them whole, so choose another")
         plain = method(self._plain())
         if self.plan is None:
-            return plain
+            return plain if self._rows is self.df else method(self._plain(self._rows))
         name = free_name("__slot", self.df.columns, plain.columns)
         return method(self._on_slots(self.plan, name)).drop(name)
 
@@ -206,12 +215,12 @@ class Grouped:
         by slot suffices.
         """
         slot = slot_column(plan.table, self.keys.hash())
-        shuffled = self.df.repartitionById(plan.slots, slot)
+        shuffled = self._rows.repartitionById(plan.slots, slot)
         return shuffled.groupBy(slot.alias(name), *self.keys.columns())
 
     def _on_slot_column(self, plan: Plan, name: str) -> GroupedData:
         """As `_on_slots`, with the slot as a column called `name`, which the user's function must not see."""
-        routed = self.df.withColumn(name, slot_column(plan.table, self.keys.hash()))
+        routed = self._rows.withColumn(name, slot_column(plan.table, self.keys.hash()))
         return routed.repartitionById(plan.slots, name).groupBy(column(name), *self.keys.columns())
 
     def _apply(
@@ -227,11 +236,14 @@ class Grouped:
         if merge is not None:
             self._check_partial(plain)
         plan = self.plan if merge is None else self._split_plan()
-        if self._can_stream_partitions() and not takes_batches(func):
-            # Also if hashing is as good as any table: a stream per partition is faster than a stream per group.
-            result = self._apply_by_partition(plan or self._plan, method, func, schema, plain.schema)
+        # Also if hashing is as good as any table: a stream per partition is faster than a stream per group.
+        streamed = plan or self._plan
+        if streamed is not None and self._can_stream_partitions() and not takes_batches(func):
+            result = self._apply_by_partition(streamed, method, func, schema, plain.schema)
         elif plan is None:
-            result = plain
+            result = (
+                plain if self._rows is self.df else getattr(self._plain(self._rows), method)(func, schema)
+            )
         else:
             result = self._apply_by_group(plan, method, func, schema)
         if merge is None:
@@ -255,7 +267,7 @@ class Grouped:
         apply = in_pandas if method == "applyInPandas" else in_arrow
         keys = [self.df.columns.index(field(self.df, name).name) for name in self.keys.names]
         settings = ConversionSettings.of(self.df.sparkSession.conf.get)
-        shuffled = self.df.repartitionById(plan.slots, slot_column(plan.table, self.keys.hash()))
+        shuffled = self._rows.repartitionById(plan.slots, slot_column(plan.table, self.keys.hash()))
         ordered = shuffled.sortWithinPartitions(*self.keys.columns())
         return ordered.mapInArrow(apply(func, argument_count(func), keys, result_schema, settings), schema)
 
@@ -284,7 +296,7 @@ class Grouped:
     def _split_plan(self) -> Plan | None:
         """The plan for an operator that can merge."""
         # Not `self.plan`: that hashing is as good as any table holds for whole keys only.
-        return split_plan(self._plan) or self.plan
+        return None if self._plan is None else split_plan(self._plan) or self.plan
 
 
 @dataclass(frozen=True)
@@ -298,8 +310,8 @@ class Cogrouped:
     @cached_property
     def plan(self) -> Plan | None:
         """The plan for both sides together, or None if hashing is as good; measures both sides."""
-        plan = plan_for([(side.df, side.keys) for side in (self.left, self.right)], self.options)
-        return None if hashing_suffices(plan, self.options) else plan
+        plan = plan_for([(side.df, side.keys) for side in (self.left, self.right)], self.options, "cogroup")
+        return None if plan is None or hashing_suffices(plan, self.options) else plan
 
     def __repr__(self) -> str:
         return f"Cogrouped(by {self.left.keys} and by {self.right.keys}, {self.options.summary()})"
@@ -313,8 +325,13 @@ class Cogrouped:
         return self._apply("applyInArrow", func, schema)
 
     def _apply(self, method: str, func: Callable[..., Any], schema: StructType | str) -> DataFrame:
-        sides = (self.left, self.right)
         plan = self.plan
+        rows = [self.left.df, self.right.df]
+        # On Connect the client of Spark 4.3 drops what the right side of a cogroup observed.
+        if not is_remote():
+            rows = observed([(side.df, side.keys) for side in (self.left, self.right)], self.options)
+        keys = (self.left.keys, self.right.keys)
+        sides = [Grouped(df, key, Options()) for df, key in zip(rows, keys, strict=True)]
         if plan is None:
             left, right = (side._plain() for side in sides)
         else:
@@ -373,6 +390,9 @@ class ChainedGroups(Generic[Next]):
         return self._planned().applyInArrow(func, schema)
 
     def _planned(self) -> PlannedChain[Next]:
+        if self.saved_plan is None and not measuring_allowed(self.df):
+            warn_plain("groupBy")
+            return PlannedChain(self.df, self.keys, (None,) * len(self.keys))
         return PlannedChain(self.df, self.keys, self.plan.plans)
 
 
@@ -382,10 +402,11 @@ class PlannedChain(Generic[Next]):
 
     df: DataFrame
     keys: tuple[tuple[str, ...], ...]
-    plans: tuple[Plan, ...]
+    plans: tuple[Plan | None, ...]
 
     def __repr__(self) -> str:
-        return f"PlannedChain({_path(self.keys)}, {self.plans[0].slots} slots)"
+        plan = self.plans[0]
+        return f"PlannedChain({_path(self.keys)}, {'plain Spark' if plan is None else f'{plan.slots} slots'})"
 
     def applyInPandas(self, func: Callable[..., Any], schema: StructType | str) -> Next:
         """Map every group of the next key with `func`."""

@@ -12,9 +12,10 @@ from pyspark.sql import functions as F
 from unskew.core.chains.plan import ChainPlan
 from unskew.core.histogram import DEFAULT_BUCKETS
 from unskew.core.plan import Plan
+from unskew.spark.kept import Kept
 from unskew.spark.keys import Key, KeyColumns, free_name, hashable, key_columns
 from unskew.spark.measure import Sample
-from unskew.spark.options import Options, hashing_suffices, plan_for
+from unskew.spark.options import Options, hashing_suffices, observed, plan_for
 from unskew.spark.slot_expression import slot_column
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def join(
     *,
     slots: int | None = None,
     planner: str = "auto",
-    plan: Plan | ChainPlan | str | Path | None = None,
+    plan: Plan | ChainPlan | Kept | str | Path | None = None,
     sample: Sample = "auto",
     weight: str | None = None,
     buckets: int = DEFAULT_BUCKETS,
@@ -70,14 +71,15 @@ def join(
     for df, keys in sides:
         options.check(df, keys)
     options.refuse_split("a join needs them whole, so choose another")
-    plan = plan_for([(df.where(_has_key(keys)), keys) for df, keys in sides], options)
+    chosen = plan_for([(df.where(_has_key(keys)), keys) for df, keys in sides], options, "join")
+    rows = observed(sides, options, skips_null=True)
     names = list(left_keys.names)
-    if hashing_suffices(plan, options):
-        return left.join(right, names, how)
+    if chosen is None or hashing_suffices(chosen, options):
+        return rows[0].join(rows[1], names, how)
     slot = free_name("__slot", left.columns, right.columns)
     routed = [
-        df.withColumn(slot, _slot_or_spread(df, keys, plan)).repartitionById(plan.slots, slot)
-        for df, keys in sides
+        df.withColumn(slot, _slot_or_spread(df, keys, chosen)).repartitionById(chosen.slots, slot)
+        for df, keys in zip(rows, (left_keys, right_keys), strict=True)
     ]
     if kind in ("semi", "anti"):
         # Spark pushes these joins below a repartition of the left side, but not below a non-deterministic filter.

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,11 +19,15 @@ from unskew.core.histogram import DEFAULT_BUCKETS, Histogram
 from unskew.core.history import merge_all
 from unskew.core.plan import Plan, make_table
 from unskew.core.planners import planner_named
+from unskew.core.review import Planning
 from unskew.core.routing import RoutingTable, check_slots
+from unskew.spark.kept import Kept, KeptPlan
 from unskew.spark.keys import KeyColumns
 from unskew.spark.measure import Sample, check_sample, check_weight, measure_for_planning
+from unskew.spark.no_measure import measuring_allowed, warn_plain
 from unskew.spark.parallelism import buckets_for, cores_of, default_slots
 from unskew.spark.sampling import budget_for
+from unskew.spark.sketches import MOST_BUCKETS
 from unskew.spark.worth import Kind
 
 if TYPE_CHECKING:
@@ -40,7 +45,7 @@ class Options:
 
     slots: int | None = None
     planner: str = "auto"
-    plan: Plan | ChainPlan | str | Path | None = None
+    plan: Plan | ChainPlan | KeptPlan | Kept | str | Path | None = None
     sample: Sample = "auto"
     weight: str | None = None
     buckets: int = DEFAULT_BUCKETS
@@ -55,29 +60,41 @@ class Options:
         check_sample(self.sample)
         if isinstance(self.plan, str | Path):
             object.__setattr__(self, "plan", Plan.load(self.plan))
-        if not isinstance(self.plan, Plan | None):
+        if isinstance(self.plan, Kept):
+            object.__setattr__(self, "plan", self.plan.opened())
+        if not isinstance(self.plan, Plan | KeptPlan | None):
             raise ValueError(
-                f"plan is what unskew.plan returns or the path of a saved plan, not a {type(self.plan).__name__}"
+                "plan is what unskew.plan returns, the path of a saved plan or an unskew.Kept, "
+                f"not a {type(self.plan).__name__}"
             )
 
     def check(self, df: DataFrame, keys: KeyColumns) -> None:
         """Refuse an input that does not fit these options; no Spark job runs."""
         check_weight(df, self.weight)
-        if isinstance(self.plan, Plan):
+        if isinstance(self.plan, Plan | KeptPlan):
             self.plan.check(keys.type, self.slots)
+
+    @property
+    def known_plan(self) -> Plan | None:
+        """The plan that was given or kept, if there is one."""
+        plan = self.plan.plan if isinstance(self.plan, KeptPlan) else self.plan
+        return plan if isinstance(plan, Plan) else None
 
     def alike(self, other: Options) -> bool:
         """Whether both ask for the same; a plan read twice from one file is the same plan."""
-        tables = [options.plan.table if isinstance(options.plan, Plan) else None for options in (self, other)]
-        return replace(self, plan=None) == replace(other, plan=None) and tables[0] == tables[1]
+        plans = [
+            options.plan.table if isinstance(options.plan, Plan) else options.plan
+            for options in (self, other)
+        ]
+        return replace(self, plan=None) == replace(other, plan=None) and plans[0] == plans[1]
 
     def leaves_choice(self) -> bool:
-        """Whether neither a plan nor a planner was asked for, so that plain Spark may do the work."""
-        return self.plan is None and self.planner == "auto"
+        """Whether plain Spark may do the work: no planner was asked for, and no plan, except one that is kept."""
+        return not isinstance(self.plan, Plan) and self.planner == "auto"
 
     def summary(self) -> str:
         """The options that matter most, in words."""
-        if isinstance(self.plan, Plan):
+        if self.plan is not None:
             return repr(self.plan)
         slots = "default slots" if self.slots is None else f"{self.slots} slots"
         weight = "" if self.weight is None else f", weight {self.weight}"
@@ -86,18 +103,54 @@ class Options:
 
     def refuse_split(self, remedy: str) -> None:
         """Refuse a table that splits keys, for an operator that needs them whole."""
-        plan = self.plan
-        name = plan.planner if isinstance(plan, Plan) else self.planner
-        if plan.table.is_split if isinstance(plan, Plan) else planner_named(name).splits:
+        plan = self.known_plan
+        name = self.planner if plan is None else plan.planner
+        if planner_named(name).splits if plan is None else plan.table.is_split:
             raise ValueError(f"planner {name!r} splits keys over slots: {remedy}")
 
 
 def plan_for(
-    inputs: Sequence[tuple[DataFrame, KeyColumns]], options: Options, kind: Kind = "function"
-) -> Plan:
-    """The plan of one operator over one or more inputs: the one in the options, else they are measured and planned."""
+    inputs: Sequence[tuple[DataFrame, KeyColumns]],
+    options: Options,
+    operator: str = "groupBy",
+    kind: Kind = "function",
+) -> Plan | None:
+    """The plan of one operator over one or more inputs: the one in the options, else they are measured and planned.
+
+    None leaves the work to plain Spark: there is no plan and measuring is off, or a kept plan cannot be used.
+    """
     if isinstance(options.plan, Plan):
         return options.plan
+    df, _ = inputs[0]
+    if isinstance(options.plan, KeptPlan):
+        measured = partial(_measured_plan, inputs, options, kind)
+        return options.plan.plan_for(df, _planning(df, options), measured, operator)
+    if not measuring_allowed(df):
+        warn_plain(operator)
+        return None
+    return _measured_plan(inputs, options, kind)
+
+
+def observed(
+    inputs: Sequence[tuple[DataFrame, KeyColumns]], options: Options, *, skips_null: bool = False
+) -> list[DataFrame]:
+    """The rows of the inputs, counted while the user's job reads them if the plan is a kept one."""
+    # Spark's sketches have no weights, and a limited number of buckets.
+    if not isinstance(options.plan, KeptPlan) or options.weight is not None or options.buckets > MOST_BUCKETS:
+        return [df for df, _ in inputs]
+    planning = _planning(inputs[0][0], options)
+    return options.plan.observed(inputs, planning, options.buckets, skips_null=skips_null)
+
+
+def _planning(df: DataFrame, options: Options) -> Planning:
+    """How a kept plan is made and judged."""
+    plan = options.known_plan
+    spark = df.sparkSession
+    slots = options.slots or (default_slots(spark) if plan is None else plan.slots)
+    return Planning(slots, cores_of(spark) or slots, options.planner)
+
+
+def _measured_plan(inputs: Sequence[tuple[DataFrame, KeyColumns]], options: Options, kind: Kind) -> Plan:
     df, keys = inputs[0]
     spark = df.sparkSession
     slots = options.slots or default_slots(spark)

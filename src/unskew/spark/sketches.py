@@ -37,8 +37,8 @@ def aggregates(keys: KeyColumns, key_hash: str, buckets: int, among: str = "") -
     bucket = f"CAST(pmod({hash_column}, {buckets}) AS INT)"
     figures = {
         "heavy": f"approx_top_k({item}, {HEAVY}, {_TRACKED})",
-        # more room than buckets: every count is exact
-        "buckets": f"approx_top_k({bucket}, {buckets}, {2 * buckets})",
+        # more room than buckets: every count is exact; one item more: a hash may be null (see `observe_keys`)
+        "buckets": f"approx_top_k({bucket}, {buckets + 1}, {2 * buckets})",
         "distinct": f"approx_count_distinct({hash_column})",
     }
     only = f" FILTER (WHERE {among})" if among else ""

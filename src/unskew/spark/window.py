@@ -10,9 +10,10 @@ from pyspark.sql import Window
 from unskew.core.chains.plan import ChainPlan
 from unskew.core.histogram import DEFAULT_BUCKETS
 from unskew.core.plan import Plan
+from unskew.spark.kept import Kept
 from unskew.spark.keys import Key, key_columns
 from unskew.spark.measure import Sample
-from unskew.spark.options import Options, hashing_suffices, plan_for
+from unskew.spark.options import Options, hashing_suffices, observed, plan_for
 from unskew.spark.slot_expression import slot_column, slot_subquery
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ def window(
     *more: str,
     slots: int | None = None,
     planner: str = "auto",
-    plan: Plan | ChainPlan | str | Path | None = None,
+    plan: Plan | ChainPlan | Kept | str | Path | None = None,
     sample: Sample = "auto",
     weight: str | None = None,
     buckets: int = DEFAULT_BUCKETS,
@@ -40,9 +41,10 @@ def window(
     options = Options(slots, planner, plan, sample, weight, buckets)
     options.check(df, keys)
     options.refuse_split("a window needs them whole, so choose another")
-    plan = plan_for([(df, keys)], options)
-    if hashing_suffices(plan, options):
+    chosen = plan_for([(df, keys)], options, "window", "window")
+    (df,) = observed([(df, keys)], options)
+    if chosen is None or hashing_suffices(chosen, options):
         return df, Window.partitionBy(*keys.columns())
-    rows = df.repartitionById(plan.slots, slot_column(plan.table, keys.hash()))
-    slot = slot_subquery(plan.table, keys, df.sparkSession)
+    rows = df.repartitionById(chosen.slots, slot_column(chosen.table, keys.hash()))
+    slot = slot_subquery(chosen.table, keys, df.sparkSession)
     return rows, Window.partitionBy(slot, *keys.columns())

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unskew.core import files
+from unskew.core import addresses, files
+from unskew.core.addresses import Address
 from unskew.core.chains.locality import plan_chain_tables
 from unskew.core.chains.pairs import PairHistogram
 from unskew.core.chains.servers import Servers
@@ -152,8 +152,8 @@ class ChainPlan:
             f"imbalance {_joined(self.imbalance)}, bound {_joined(self.bound)}{moved})"
         )
 
-    def save(self, path: str | Path) -> None:
-        """Write the plan to a checked file."""
+    def save(self, path: Address) -> None:
+        """Write the plan to a checked file; `path` may be an address such as `s3a://bucket/name`."""
         kinds: dict[str, Sequence[RoutingTable | Histogram | PairHistogram]] = {
             "table": self.tables,
             "histogram": self.histograms,
@@ -168,13 +168,17 @@ class ChainPlan:
             "expected": self.expected,
             "options": {name: files.plain(value) for name, value in self.options.items()},
         }
-        files.write(path, files.encode_parts(KIND, _FORMAT, meta, parts))
+        addresses.write(path, files.encode_parts(KIND, _FORMAT, meta, parts))
 
     @classmethod
-    def load(cls, path: str | Path) -> Self:
+    def load(cls, path: Address) -> Self:
         """Read a plan that `save` wrote; a damaged file is refused by name."""
-        name = str(path)
-        meta, parts = files.decode_parts(Path(path).read_bytes(), KIND, _FORMAT, name)
+        return cls.from_bytes(addresses.read(path), str(path))
+
+    @classmethod
+    def from_bytes(cls, data: bytes, name: str = "plan") -> Self:
+        """Read the bytes of a saved plan."""
+        meta, parts = files.decode_parts(data, KIND, _FORMAT, name)
         operators = range(len(meta["placed"]))
         tables = tuple(RoutingTable.from_bytes(parts[f"table {o}"], name) for o in operators)
         histograms = [Histogram.from_bytes(parts[f"histogram {o}"], name) for o in operators]

@@ -6,10 +6,11 @@ import contextlib
 import errno
 import os
 import posixpath
-import re
 from uuid import uuid4
 
 from pyarrow import fs
+
+from unskew.core.addresses import open_arrow
 
 _NO_LINKS = frozenset(
     {errno.EPERM, errno.EACCES, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
@@ -28,7 +29,7 @@ class Folder:
 
     def __init__(self, address: str) -> None:
         self.address = address
-        self._fs, self._base = _open(address)
+        self._fs, self._base = open_arrow(address)
         self._is_local = isinstance(self._fs, fs.LocalFileSystem)
 
     def __reduce__(self) -> tuple[type[Folder], tuple[str]]:
@@ -159,13 +160,3 @@ def _flush(path: str) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _open(address: str) -> tuple[fs.FileSystem, str]:
-    if address.startswith("file:"):
-        return fs.LocalFileSystem(), "/" + address.removeprefix("file:").lstrip("/")
-    if "://" in address:
-        # Hadoop has several names for S3, Arrow only one
-        file_system, path = fs.FileSystem.from_uri(re.sub(r"^s3[an]://", "s3://", address))
-        return file_system, path
-    return fs.LocalFileSystem(), address
