@@ -8,6 +8,7 @@ from operator import and_
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
@@ -106,7 +107,12 @@ def join(
         return plain
     merge = explanation is not None and operator_of(explanation.physical).name not in _SHUFFLED
     keyed_on = list(names) if names is not None else conditions
-    return _routed(sides, keyed_on, how, kind, routing, spread, merge=merge)
+    try:
+        routed = _routed(sides, keyed_on, how, kind, routing, spread, merge=merge)
+        return routed if routed.schema == plain.schema else plain
+    except AnalysisException:
+        # Spark Connect finds a column of a table joined with itself only in the very DataFrames that were joined.
+        return plain
 
 
 def _names(on: Any) -> tuple[str, ...] | None:
