@@ -61,8 +61,12 @@ def test_what_a_join_plans_for(frames: Frames, monkeypatch: pytest.MonkeyPatch) 
     )
     left, right = sides(frames, ["double"])
     unskew.join(left, right, "double", slots=3, planner="keel", buckets=64)
-    counts = left.select("double").unionAll(right.select("double")).where("double is not null")
-    expected = {str(key): float(n) for key, n in counts.groupBy("double").count().collect()}
+    counts = [
+        {str(key): n for key, n in df.where("double is not null").groupBy("double").count().collect()}
+        for df in (left, right)
+    ]
+    rows = {key: [side.get(key, 0) for side in counts] for key in {*counts[0], *counts[1]}}
+    expected = {key: float(n + m + n * m) for key, (n, m) in rows.items()}
     assert {str(key): n for key, n in planned[0].top(100)} == expected
     assert "nan" in expected
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from unskew.core import addresses, files
 from unskew.core.addresses import Address
-from unskew.core.history import merge_all
 from unskew.core.plan import Plan
 from unskew.core.review import (
     PlanInFile,
@@ -210,6 +209,7 @@ class KeptPlan:
         inputs: Sequence[tuple[DataFrame, KeyColumns]],
         planning: Planning,
         buckets: int,
+        combined: Callable[[Sequence[Histogram]], Histogram],
         *,
         skips_null: bool,
     ) -> list[DataFrame]:
@@ -220,14 +220,20 @@ class KeptPlan:
         if self.plan is not None:
             buckets = len(self.plan.table.buckets)
         session = rows[0].sparkSession
-        review = partial(self._review, planning=planning, session=session)
+        review = partial(self._review, planning=planning, combined=combined, session=session)
         address = str(self.kept.address)
         return watch.observe(address, inputs, buckets, review, skips_null=skips_null) or rows
 
-    def _review(self, histograms: Sequence[Histogram], planning: Planning, session: Any) -> None:
+    def _review(
+        self,
+        histograms: Sequence[Histogram],
+        planning: Planning,
+        combined: Callable[[Sequence[Histogram]], Histogram],
+        session: Any,
+    ) -> None:
         """Review the plan in the file, which may be newer than the one that the run used."""
         key_type = histograms[0].key_type
-        histogram = merge_all(with_key_type(histogram, key_type) for histogram in histograms)
+        histogram = combined([with_key_type(histogram, key_type) for histogram in histograms])
 
         def change(before: PlanInFile | None) -> PlanInFile | None:
             if before is None:

@@ -6,7 +6,7 @@ Options → plan_for (measure, then plan) → hashing_suffices: leave it to Spar
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -124,7 +124,7 @@ def plan_for(
     df, _ = inputs[0]
     if isinstance(options.plan, KeptPlan):
         measured = partial(_measured_plan, inputs, options, kind)
-        return options.plan.plan_for(df, _planning(df, options), measured, operator)
+        return options.plan.plan_for(df, planning_of(df, options), measured, operator)
     if not measuring_allowed(df):
         warn_plain(operator)
         return None
@@ -132,17 +132,24 @@ def plan_for(
 
 
 def observed(
-    inputs: Sequence[tuple[DataFrame, KeyColumns]], options: Options, *, skips_null: bool = False
+    inputs: Sequence[tuple[DataFrame, KeyColumns]],
+    options: Options,
+    *,
+    skips_null: bool = False,
+    combined: Callable[[Sequence[Histogram]], Histogram] = merge_all,
 ) -> list[DataFrame]:
-    """The rows of the inputs, counted while the user's job reads them if the plan is a kept one."""
+    """The rows of the inputs, counted while the user's job reads them if the plan is a kept one.
+
+    `combined` makes the load that is planned from those of the inputs.
+    """
     # Spark's sketches have no weights, and a limited number of buckets.
     if not isinstance(options.plan, KeptPlan) or options.weight is not None or options.buckets > MOST_BUCKETS:
         return [df for df, _ in inputs]
-    planning = _planning(inputs[0][0], options)
-    return options.plan.observed(inputs, planning, options.buckets, skips_null=skips_null)
+    planning = planning_of(inputs[0][0], options)
+    return options.plan.observed(inputs, planning, options.buckets, combined, skips_null=skips_null)
 
 
-def _planning(df: DataFrame, options: Options) -> Planning:
+def planning_of(df: DataFrame, options: Options) -> Planning:
     """How a kept plan is made and judged."""
     plan = options.known_plan
     spark = df.sparkSession

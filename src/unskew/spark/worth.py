@@ -26,6 +26,9 @@ SHORTEST = 5.0
 """Seconds that an operator of Spark's own must be expected to take before its key is measured. Whole keys can be placed
 better by a factor of two at most, and measuring takes some tenths of a second."""
 
+MEASURING = "measuring would"
+"""How a reason starts that does not hold where a plan is kept, since nothing is measured then."""
+
 _PARSED_PER_SECOND = {"csv": 30e6, "json": 20e6, "xml": 5e6, "text": 100e6}
 """Bytes that a core reads per second from formats of which everything is parsed to get at one column."""
 
@@ -74,7 +77,7 @@ def reason_to_step_aside(
         needed = [explained(df) for df in measured]
         if all(needed):
             expensive = next(filter(None, (_twice(each, cores) for each in needed)), "")
-    return f"measuring would {expensive} a second time" if expensive else None
+    return f"{MEASURING} {expensive} a second time" if expensive else None
 
 
 def _twice(plan: Explained | None, cores: int) -> str:

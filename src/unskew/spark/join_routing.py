@@ -1,0 +1,149 @@
+"""The two sides of a join by slot: what is measured of a side, and how its rows reach their slots.
+
+The slot is a column, computed before the shuffle and compared after the key. As an expression it would need no room in
+the shuffle, but Spark would evaluate it again at every comparison of its sort: a join by a string took 1.4 times as
+long.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from operator import and_
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from unskew.core.histogram import Histogram
+from unskew.core.plan import Plan
+from unskew.spark.explained import explained
+from unskew.spark.join_keys import KeyPart
+from unskew.spark.keys import KeyColumns, column, field, free_name, key_columns
+from unskew.spark.measure import Sample, measure_for_planning
+from unskew.spark.slot_expression import slot_column
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+_FIXED_ORDER = frozenset(
+    ("FileScan", "Range", "LocalTableScan", "Project", "Filter", "ColumnarToRow", "Union", "EmptyRelation")
+)
+"""Operators that yield the rows of a partition in the same order whenever they run."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """One input of a join, and what the join compares of it.
+
+    `preserved` says that the join emits its rows even if they match nothing; `names` are the names of the key columns
+    in what is measured, the same on both sides.
+    """
+
+    df: DataFrame
+    parts: tuple[KeyPart, ...]
+    names: tuple[str, ...]
+    preserved: bool
+    weight: str | None
+
+    @cached_property
+    def has_nulls(self) -> bool:
+        """Whether rows may have a key that matches nothing because it is null."""
+        fields = self.df.select(*(part.column() for part in self.parts)).schema.fields
+        return any(
+            each.nullable and not part.null_safe for each, part in zip(fields, self.parts, strict=True)
+        )
+
+    @cached_property
+    def has_key(self) -> Column:
+        """No part of the key is null that has to be equal; NaN is a key like any other."""
+        needed = [part.column().isNotNull() for part in self.parts if not part.null_safe]
+        return reduce(and_, needed, F.lit(True))
+
+    @cached_property
+    def measured(self) -> DataFrame:
+        """The key columns and the weight, and nothing else, so that nothing else is read.
+
+        A key with a null that matches nothing is null as a whole. A side that does not emit such rows has none.
+        """
+        key = {
+            name: part.column() if not self.has_nulls else F.when(self.has_key, part.column())
+            for name, part in zip(self.names, self.parts, strict=True)
+        }
+        rows = self.df if self.preserved or not self.has_nulls else self.df.where(self.has_key)
+        columns = [value.alias(name) for name, value in key.items()]
+        if self.weight is not None:
+            columns.append(column(self.weight).alias(free_name("__weight", self.names)))
+        return rows.select(*columns)
+
+    @cached_property
+    def keys(self) -> KeyColumns:
+        """The key of `measured`; a ValueError if keys of this type cannot be hashed."""
+        return key_columns(self.measured, self.names)
+
+    def measure(self, buckets: int, sample: Sample, budget: int) -> Histogram:
+        """The load of each key on this side."""
+        weight = None if self.weight is None else self.measured.columns[-1]
+        return measure_for_planning(self.measured, self.keys, buckets, weight, sample, budget=budget)
+
+    def routed(self, plan: Plan, name: str, *, spread: bool) -> DataFrame:
+        """The rows in the partitions of their slots, with the slot in the column `name`."""
+        slot = slot_column(plan.table, F.xxhash64(*(part.column() for part in self.parts)))
+        if spread and self.has_nulls:
+            slot = F.when(self.has_key, slot).otherwise(spread_slot(self.df, plan.slots))
+        # never null, but only this tells Spark
+        slots = self.df.withColumn(name, F.coalesce(slot, F.lit(0)))
+        return slots.repartitionById(plan.slots, name)
+
+
+def spread_slot(df: DataFrame, slots: int) -> Column:
+    """Any slot for a row that matches nothing, so that such rows are spread evenly whatever they hold.
+
+    A task that runs again, since its output was lost, must send every row where it sent it before: a reducer that has
+    read the first output and one that reads the second would else both get a row, or neither. Spark deals rows in turn,
+    which depends on their order, and so sorts them first. Here the rows are dealt in turn only if their order cannot
+    change: files and the like are read in the same order every time. Behind a shuffle, where rows arrive as they come,
+    the slot is a function of the number of the map task, which stays the same, and of what the row holds. Rows equal in
+    every column then share a slot within one map task, and are spread over the slots by the map tasks.
+    """
+    task = F.spark_partition_id()
+    if _has_fixed_order(df):
+        # of this number the low 33 bits count the rows of a partition
+        turn = F.monotonically_increasing_id().bitwiseAND((1 << 33) - 1) + task
+    else:
+        turn = F.pmod(F.xxhash64(*_content(df)), F.lit(slots)) + task
+    return F.pmod(turn, F.lit(slots)).cast("int")
+
+
+def _has_fixed_order(df: DataFrame) -> bool:
+    plan = explained(df)
+    return plan is not None and all(node.name in _FIXED_ORDER for node in plan.physical.walk())
+
+
+def _content(df: DataFrame) -> list[Column]:
+    """The columns that Spark can hash and whose names are unambiguous; at least one."""
+    count = Counter(name.lower() for name in df.columns)
+    columns = [
+        column(each.name)
+        for each in df.schema.fields
+        if count[each.name.lower()] == 1 and _is_hashable(each.dataType)
+    ]
+    return columns or [F.lit(0)]
+
+
+def _is_hashable(data_type: T.DataType) -> bool:
+    if isinstance(data_type, T.ArrayType):
+        return _is_hashable(data_type.elementType)
+    if isinstance(data_type, T.StructType):
+        return all(_is_hashable(each.dataType) for each in data_type.fields)
+    return not isinstance(data_type, T.MapType | T.VariantType | T.UserDefinedType)
+
+
+def part_names(df: DataFrame, parts: Sequence[KeyPart]) -> tuple[str, ...]:
+    """Names for the parts of a key: those of the columns, unless one column is compared twice."""
+    names: list[str] = []
+    for part in parts:
+        names.append(free_name(field(df, part.name).name, names))
+    return tuple(names)

@@ -1,0 +1,99 @@
+"""Whether a measured join should be routed: not where AQE splits the skew itself, nor where it would take as long."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from unskew.core.histogram import Histogram
+from unskew.core.join_load import JoinLoad, JoinType
+from unskew.core.plan import Plan
+from unskew.core.planners.auto import expected_time
+from unskew.core.scheduling import makespan
+from unskew.spark.explained import Explained
+from unskew.spark.keys import KeyColumns
+from unskew.spark.settings import setting
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROUTED_COST = 1.3
+"""What a routed join must win back: the measuring pass, and a slot to compute, shuffle and compare (1.1 × the time)."""
+
+ROUTED_COST_OF_NUMBERS = 1.9
+"""The same where the key is one number: Spark sorts those by radix, but not together with a slot (1.8 × the time)."""
+
+_PARTITIONS = 200
+_THRESHOLD, _FACTOR = 256 << 20, 5.0
+_UNITS = {"": 0, "b": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
+
+
+def worth_routing(plan: Plan, load: JoinLoad, cores: int, keys: KeyColumns, spark: SparkSession) -> bool:
+    """Whether the plan is predicted to be faster than hash partitioning by more than routing costs.
+
+    Both are times on the cores there are, where tasks start in order; hashing is the mean over random hashes.
+    """
+    everything = load.histogram.total + load.spread
+    if not everything:
+        return False
+    even = load.spread / plan.slots
+    width = min(cores, plan.slots)
+    ours = makespan(plan.loads + even, width) * width / everything
+    partitions = shuffle_partitions(spark)
+    plain = expected_time(load.hashed, partitions, cores)
+    # the two are in units of even work on `width` and on `min(cores, partitions)` cores
+    plain *= width / min(cores, partitions)
+    cost = ROUTED_COST_OF_NUMBERS if _sorted_by_radix(keys.type) else ROUTED_COST
+    return plain > cost * ours
+
+
+def splits_skew(
+    explanation: Explained, sides: tuple[Histogram, Histogram], kind: JoinType, spark: SparkSession
+) -> bool:
+    """Whether AQE would split the partition of the heaviest key, so that it is no bound to plain Spark.
+
+    Its rule: more than 5 times the median partition and more than 256 MB, on a side that the join type lets it split.
+    """
+    if "false" in (
+        setting(spark, "spark.sql.adaptive.enabled"),
+        setting(spark, "spark.sql.adaptive.skewJoin.enabled"),
+    ):
+        return False
+    operator = explanation.logical.below(("Project", "Filter"))
+    if len(operator.children) != 2:
+        return False
+    rules = "spark.sql.adaptive.skewJoin.skewedPartition"
+    threshold = parsed_bytes(setting(spark, f"{rules}ThresholdInBytes"), _THRESHOLD)
+    factor = float(setting(spark, f"{rules}Factor") or _FACTOR)
+    splittable = (kind in ("inner", "left", "semi", "anti"), kind in ("inner", "right"))
+    for node, side, may_split in zip(operator.children, sides, splittable, strict=True):
+        if not may_split or node.bytes is None or not side.records:
+            continue
+        heaviest = float(side.tracked.counts.max(initial=0.0)) / side.records
+        median = node.bytes * (1 - heaviest) / shuffle_partitions(spark)
+        if node.bytes * heaviest > max(threshold, factor * median):
+            return True
+    return False
+
+
+def shuffle_partitions(spark: SparkSession) -> int:
+    """How many partitions Spark's own shuffle has, before AQE merges small ones."""
+    return int(setting(spark, "spark.sql.shuffle.partitions") or _PARTITIONS)
+
+
+def parsed_bytes(text: str, default: float) -> float:
+    """A size as Spark's settings write it.
+
+    >>> parsed_bytes("256mb", 0), parsed_bytes("1", 0), parsed_bytes("", 7)
+    (268435456.0, 1.0, 7)
+    """
+    match = re.fullmatch(r"(\d+)\s*([kmgtp]?)i?b?", text.lower())
+    return float(match[1]) * 1024.0 ** _UNITS[match[2]] if match else default
+
+
+def _sorted_by_radix(key_type: pa.DataType) -> bool:
+    """Whether Spark's sort needs only eight bytes of a key of this type."""
+    of_words = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_temporal)
+    return any(is_word(key_type) for is_word in of_words)
