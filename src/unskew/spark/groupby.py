@@ -18,8 +18,19 @@ from unskew.core.plan import Plan
 from unskew.spark.apply import in_arrow, in_pandas
 from unskew.spark.chain import check_chain, plan_chain
 from unskew.spark.combining import combines
-from unskew.spark.group_streams import ConversionSettings
-from unskew.spark.keys import Key, KeyColumns, column, field, free_name, key_columns, key_names
+from unskew.spark.group_streams import ConversionSettings, Layout
+from unskew.spark.keys import (
+    Key,
+    KeyColumns,
+    Part,
+    check_batch,
+    column,
+    free_name,
+    grouping_columns,
+    key_columns,
+    key_parts,
+    quoted,
+)
 from unskew.spark.measure import Sample
 from unskew.spark.options import Options, hashing_suffices, plan_for, split_plan
 from unskew.spark.slot_expression import slot_column
@@ -36,7 +47,7 @@ Next = TypeVar("Next", covariant=True)
 def group_by(
     df: DataFrame,
     key: Key,
-    *more: str,
+    *more: Part,
     slots: int | None = None,
     planner: str = "auto",
     plan: Plan | ChainPlan | str | Path | None = None,
@@ -50,9 +61,11 @@ def group_by(
     plan or the path of a saved one), a table is planned, and the rows are shuffled once, by slot. With the planner
     "auto" a key without harmful skew is placed by hash alone.
     """
-    keys = key_columns(df, key, *more)
+    check_batch(df)
+    keys = grouping_columns(df, key, *more)
     options = Options(slots, planner, plan, sample, weight, buckets)
-    options.check(df, keys)
+    if keys.obstacle is None:
+        options.check(df, keys)
     return Grouped(df, keys, options)
 
 
@@ -67,10 +80,13 @@ class Grouped:
     @cached_property
     def plan(self) -> Plan | None:
         """The plan that the methods run under, or None if hashing is as good; measures the key."""
-        return None if hashing_suffices(self._plan, self.options) else self._plan
+        return None if self._plan is None or hashing_suffices(self._plan, self.options) else self._plan
 
     @cached_property
-    def _plan(self) -> Plan:
+    def _plan(self) -> Plan | None:
+        """The plan even if hashing is as good; None if rows cannot be placed by this key."""
+        if self.keys.obstacle is not None:
+            return None
         return plan_for([(self.df, self.keys)], self.options)
 
     def __repr__(self) -> str:
@@ -104,7 +120,7 @@ class Grouped:
         Aggregates that Spark combines before the shuffle (sum, count, max, …) do not suffer from skew and are left to
         plain Spark, unless a plan or a planner was asked for.
         """
-        if self.options.leaves_choice() and all(map(combines, exprs)):
+        if self.keys.obstacle is not None or (self.options.leaves_choice() and all(map(combines, exprs))):
             return self._plain().agg(*exprs)  # type: ignore[arg-type]
         return self._aggregate(lambda grouped: grouped.agg(*exprs))  # type: ignore[arg-type]
 
@@ -154,14 +170,15 @@ class Grouped:
                 "the two sides of a cogroup run under one plan: give one of them the options, or both the same"
             )
         for side in (self, other):
-            options.check(side.df, side.keys)
+            if side.keys.obstacle is None:
+                options.check(side.df, side.keys)
         options.refuse_split("a cogroup needs them whole, so choose another")
         return Cogrouped(self, other, options)
 
     def thenBy(
         self,
         key: Key,
-        *more: str,
+        *more: Part,
         servers: int | None = None,
         plan: Plan | ChainPlan | str | Path | None = None,
     ) -> ChainedGroups[Grouped]:
@@ -177,7 +194,7 @@ class Grouped:
             raise ValueError(
                 f"plan is what unskew.plan_chain returns or the path of a saved one, not a {type(plan).__name__}"
             )
-        chain = (self.keys.names, key_names(key, *more))
+        chain = (self.keys.parts, key_parts(key, *more))
         check_chain(self.df, chain, self.options, servers, plan)
         return ChainedGroups(self.df, chain, self.options, servers, plan)
 
@@ -185,7 +202,7 @@ class Grouped:
         return self.df.groupBy(*self.keys.columns())
 
     def _builtin(self, name: str, cols: Sequence[str]) -> DataFrame:
-        if not self.options.leaves_choice():
+        if self.keys.obstacle is None and not self.options.leaves_choice():
             return self._aggregate(lambda grouped: getattr(grouped, name)(*cols))
         result: DataFrame = getattr(self._plain(), name)(*cols)
         return result
@@ -227,16 +244,19 @@ class Grouped:
         if merge is not None:
             self._check_partial(plain)
         plan = self.plan if merge is None else self._split_plan()
-        if self._can_stream_partitions() and not takes_batches(func):
+        everywhere = plan or self._plan
+        if everywhere is not None and self._can_stream_partitions() and not takes_batches(func):
             # Also if hashing is as good as any table: a stream per partition is faster than a stream per group.
-            result = self._apply_by_partition(plan or self._plan, method, func, schema, plain.schema)
+            result = self._apply_by_partition(everywhere, method, func, schema, plain.schema)
         elif plan is None:
             result = plain
         else:
             result = self._apply_by_group(plan, method, func, schema)
         if merge is None:
             return result
-        merged: DataFrame = getattr(result.groupBy(*self.keys.columns()), method)(merge, schema)
+        merged: DataFrame = getattr(result.groupBy(*map(column, self.keys.result_names)), method)(
+            merge, schema
+        )
         return merged
 
     def _can_stream_partitions(self) -> bool:
@@ -253,11 +273,28 @@ class Grouped:
     ) -> DataFrame:
         """One Arrow stream per partition; `result_schema` is `schema` as Spark has parsed it."""
         apply = in_pandas if method == "applyInPandas" else in_arrow
-        keys = [self.df.columns.index(field(self.df, name).name) for name in self.keys.names]
         settings = ConversionSettings.of(self.df.sparkSession.conf.get)
         shuffled = self.df.repartitionById(plan.slots, slot_column(plan.table, self.keys.hash()))
-        ordered = shuffled.sortWithinPartitions(*self.keys.columns())
-        return ordered.mapInArrow(apply(func, argument_count(func), keys, result_schema, settings), schema)
+        ordered, layout = self._in_order(shuffled)
+        return ordered.mapInArrow(apply(func, argument_count(func), layout, result_schema, settings), schema)
+
+    def _in_order(self, rows: DataFrame) -> tuple[DataFrame, Layout]:
+        """The rows sorted by key within their partitions; an expression is added as a hidden column."""
+        user_names = self.df.columns
+        positions = self.keys.positions(self.df)
+        names, order, hidden = list(user_names), [], []
+        for i, expr in enumerate(self.keys.exprs):
+            if positions[i] is None:
+                positions[i] = len(names)
+                names.append(free_name("__key", names))
+                hidden.append(expr.alias(names[-1]))
+                order.append(column(names[-1]))
+            else:
+                order.append(expr)
+        ordered = (rows.select("*", *hidden) if hidden else rows).sortWithinPartitions(*order)
+        if len(set(names)) < len(names):
+            ordered = ordered.toDF(*(f"c{i}" for i in range(len(names))))
+        return ordered, Layout(tuple(at for at in positions if at is not None), tuple(user_names))
 
     def _apply_by_group(
         self, plan: Plan, method: str, func: Callable[..., Any], schema: StructType | str
@@ -275,7 +312,7 @@ class Grouped:
 
     def _check_partial(self, partial: DataFrame) -> None:
         try:
-            key_columns(partial, self.keys.names)
+            key_columns(partial, [quoted(name) for name in self.keys.result_names])
         except ValueError as error:
             raise ValueError(
                 f"merge= groups the partial results by key, so schema needs it: {error}"
@@ -284,7 +321,7 @@ class Grouped:
     def _split_plan(self) -> Plan | None:
         """The plan for an operator that can merge."""
         # Not `self.plan`: that hashing is as good as any table holds for whole keys only.
-        return split_plan(self._plan) or self.plan
+        return None if self._plan is None else split_plan(self._plan) or self.plan
 
 
 @dataclass(frozen=True)
@@ -298,7 +335,10 @@ class Cogrouped:
     @cached_property
     def plan(self) -> Plan | None:
         """The plan for both sides together, or None if hashing is as good; measures both sides."""
-        plan = plan_for([(side.df, side.keys) for side in (self.left, self.right)], self.options)
+        sides = (self.left, self.right)
+        if any(side.keys.obstacle is not None for side in sides):
+            return None
+        plan = plan_for([(side.df, side.keys) for side in sides], self.options)
         return None if hashing_suffices(plan, self.options) else plan
 
     def __repr__(self) -> str:
@@ -335,14 +375,14 @@ class ChainedGroups(Generic[Next]):
     """
 
     df: DataFrame
-    keys: tuple[tuple[str, ...], ...]
+    keys: tuple[tuple[Part, ...], ...]
     options: Options
     servers: int | None = None
     saved_plan: ChainPlan | None = None
 
-    def thenBy(self, key: Key, *more: str) -> ChainedGroups[PlannedChain[Next]]:
+    def thenBy(self, key: Key, *more: Part) -> ChainedGroups[PlannedChain[Next]]:
         """One more operator after these."""
-        keys = (*self.keys, key_names(key, *more))
+        keys = (*self.keys, key_parts(key, *more))
         check_chain(self.df, keys, self.options, self.servers, self.saved_plan)
         return ChainedGroups(self.df, keys, self.options, self.servers, self.saved_plan)
 
@@ -381,7 +421,7 @@ class PlannedChain(Generic[Next]):
     """Rows and the two or more operators that are still to run on them, each with its plan."""
 
     df: DataFrame
-    keys: tuple[tuple[str, ...], ...]
+    keys: tuple[tuple[Part, ...], ...]
     plans: tuple[Plan, ...]
 
     def __repr__(self) -> str:
@@ -403,5 +443,10 @@ class PlannedChain(Generic[Next]):
         return cast("Next", rest if len(rest.keys) > 1 else rest._grouped())
 
 
-def _path(keys: Sequence[tuple[str, ...]]) -> str:
-    return ", then ".join(f"by {', '.join(names)}" for names in keys)
+def _path(keys: Sequence[tuple[Part, ...]]) -> str:
+    return ", then ".join(f"by {', '.join(map(_label, parts))}" for parts in keys)
+
+
+def _label(part: Part) -> str:
+    # str(column) is Column<'its text'>
+    return part if isinstance(part, str) else str(part).removeprefix("Column<'").removesuffix("'>")

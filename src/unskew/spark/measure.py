@@ -12,8 +12,26 @@ from pyspark.sql import types as T
 
 from unskew.core.hashing import buckets_of
 from unskew.core.histogram import DEFAULT_BUCKETS, Histogram, Measures
-from unskew.spark.keys import Key, KeyColumns, column, field, free_name, key_columns, lots
-from unskew.spark.sketches import HEAVY, MOST_BUCKETS, aggregates, histogram_of, holds_values, merged_hashes
+from unskew.spark.keys import (
+    Key,
+    KeyColumns,
+    Part,
+    check_batch,
+    column,
+    field,
+    free_name,
+    key_columns,
+    lots,
+)
+from unskew.spark.sketches import (
+    HEAVY,
+    MOST_BUCKETS,
+    SketchedColumns,
+    aggregates,
+    histogram_of,
+    holds_values,
+    merged_hashes,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -37,7 +55,7 @@ AUTO_FIRST = 50_000
 def measure(
     df: DataFrame,
     key: Key,
-    *more: str,
+    *more: Part,
     buckets: int = DEFAULT_BUCKETS,
     weight: str | None = None,
     sample: Sample = "auto",
@@ -55,6 +73,7 @@ def measure(
     `sample=None` counts all records by key. A float below 1 is a share of the records; a whole number is about how many
     to read, and costs another job to count them all.
     """
+    check_batch(df)
     keys = key_columns(df, key, *more)
     most = TRACKED if tracked is None else tracked
     _check(df, buckets, weight, sample, most)
@@ -101,16 +120,17 @@ def _tenth_by_key(
 
 def _sketch(df: DataFrame, keys: KeyColumns, buckets: int, tracked: int) -> Histogram:
     """The first records of every partition, and a sample of the others, in one job."""
-    key_hash, place, lot = (free_name(name, df.columns) for name in ("__hash", "__place", "__lot"))
+    place, lot = (free_name(name, df.columns) for name in ("__place", "__lot"))
+    sketched = SketchedColumns.beside(df.columns)
     # the low 33 bits number the rows of a partition
     row_number = F.monotonically_increasing_id().bitwiseAND((1 << 33) - 1)
     first, drawn = f"{place} < {AUTO_FIRST}", f"{place} >= {AUTO_FIRST} AND {lot} < {AUTO_SHARE}"
     figures = (
-        df.withColumns({key_hash: keys.hash(), place: row_number, lot: lots()})
+        df.withColumns({**sketched.of(keys), place: row_number, lot: lots()})
         .where(f"{first} OR {drawn}")
         .agg(
             *(
-                F.struct(*aggregates(keys, key_hash, buckets, rows)).alias(name)
+                F.struct(*aggregates(sketched, buckets, rows)).alias(name)
                 for name, rows in (("first", first), ("drawn", drawn))
             )
         )
@@ -127,7 +147,7 @@ def _count(df: DataFrame, keys: KeyColumns, buckets: int, weight: str | None, tr
     count = F.count(F.lit(1)).cast("double")
     load = F.sum(column(weight).cast("double")) if weight else count
     by_key = (
-        df.groupBy(*[part.alias(name) for part, name in zip(keys.columns(), parts, strict=True)])
+        df.groupBy(*[part.alias(name) for part, name in zip(keys.values(), parts, strict=True)])
         .agg(count.alias("__n"), F.coalesce(load, F.lit(0.0)).alias("__w"))
         .select(F.xxhash64(*parts).alias("__h"), "__n", "__w", F.struct(*parts).alias("__k"))
     )
@@ -177,7 +197,8 @@ def key_array(structs: pa.StructArray, keys: KeyColumns) -> pa.Array:
     columns = structs.flatten()
     if len(keys.names) == 1:
         return columns[0].cast(keys.type)
-    return pa.StructArray.from_arrays(columns, names=list(keys.names)).cast(keys.type)
+    names = [part.name for part in keys.type]
+    return pa.StructArray.from_arrays(columns, names=names).cast(keys.type)
 
 
 def _spread(positions: Any, figures: Any, size: int) -> Any:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Observation
 
 from unskew.core.histogram import DEFAULT_BUCKETS, Histogram
-from unskew.spark.keys import Key, KeyColumns, free_name, key_columns
-from unskew.spark.sketches import MOST_BUCKETS, aggregates, histogram_of
+from unskew.spark.keys import Key, KeyColumns, Part, check_batch, key_columns
+from unskew.spark.sketches import MOST_BUCKETS, SketchedColumns, aggregates, histogram_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -41,18 +41,19 @@ class Observed:
         return f"Observed(by {self.keys}, {self.buckets} buckets)"
 
 
-def observe(df: DataFrame, key: Key, *more: str, buckets: int = DEFAULT_BUCKETS) -> Observed:
+def observe(df: DataFrame, key: Key, *more: Part, buckets: int = DEFAULT_BUCKETS) -> Observed:
     """Measure `df` by `key` while the user's own job runs on the returned `Observed.df`; starts no job.
 
     >>> observed = unskew.observe(events, "user")  # doctest: +SKIP
     >>> unskew.groupBy(observed.df, "user", plan=plan).applyInPandas(score, schema)  # doctest: +SKIP
     >>> plan = unskew.plan(observed.histogram, slots=64, previous=plan)  # doctest: +SKIP
     """
+    check_batch(df)
     keys = key_columns(df, key, *more)
     if not 1 <= buckets <= MOST_BUCKETS:
         raise ValueError(f"buckets is between 1 and {MOST_BUCKETS} here, not {buckets}")
     observation = Observation()
-    key_hash = free_name("__hash", df.columns)
-    hashed = df.withColumn(key_hash, keys.hash())
-    counted = hashed.observe(observation, *aggregates(keys, key_hash, buckets))
-    return Observed(counted.drop(key_hash), keys, buckets, observation)
+    sketched = SketchedColumns.beside(df.columns)
+    added = sketched.of(keys)
+    counted = df.withColumns(added).observe(observation, *aggregates(sketched, buckets))
+    return Observed(counted.drop(*added), keys, buckets, observation)

@@ -10,7 +10,7 @@ from pyspark.sql import Window
 from unskew.core.chains.plan import ChainPlan
 from unskew.core.histogram import DEFAULT_BUCKETS
 from unskew.core.plan import Plan
-from unskew.spark.keys import Key, key_columns
+from unskew.spark.keys import Key, Part, check_batch, grouping_columns
 from unskew.spark.measure import Sample
 from unskew.spark.options import Options, hashing_suffices, plan_for
 from unskew.spark.slot_expression import slot_column
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def window(
     df: DataFrame,
     key: Key,
-    *more: str,
+    *more: Part,
     slots: int | None = None,
     planner: str = "auto",
     plan: Plan | ChainPlan | str | Path | None = None,
@@ -36,8 +36,11 @@ def window(
     `.over(w)` on `rows`, which has the columns of `df` and no others. Give the result an alias: the name that Spark
     makes up spells out the whole window, and our part of it is long.
     """
-    keys = key_columns(df, key, *more)
+    check_batch(df)
+    keys = grouping_columns(df, key, *more)
     options = Options(slots, planner, plan, sample, weight, buckets)
+    if keys.obstacle is not None:
+        return df, Window.partitionBy(*keys.columns())
     options.check(df, keys)
     options.refuse_split("a window needs them whole, so choose another")
     plan = plan_for([(df, keys)], options)
