@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 from pyspark.sql import SparkSession, Window
 from pyspark.sql import functions as F
 
 from unskew.spark.explained import explained, parse_tree
+
+pytestmark = pytest.mark.connect
 
 
 def test_sizes_and_operators_of_a_join(spark: SparkSession) -> None:

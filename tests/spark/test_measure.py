@@ -16,6 +16,8 @@ from tests.spark.frames import KEYS, Frames, physical_plan
 from unskew.core.hashing import buckets_of
 from unskew.core.histogram import Histogram
 from unskew.spark import measure as measuring
+from unskew.spark import sampling
+from unskew.spark.keys import key_columns
 
 pytestmark = pytest.mark.connect
 
@@ -92,41 +94,59 @@ def test_a_share_and_a_number_of_rows_stand_for_all(spark: SparkSession) -> None
     assert unskew.measure(df, "k", sample=10**9).sampled == 1.0
 
 
-def test_auto_counts_all_of_small_data_and_a_tenth_of_big(
+def test_auto_reads_all_of_small_data_and_a_bounded_part_of_big(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    df = spark.range(0, 20_000, 1, 2).select((F.col("id") % 5).alias("k"))
-    small = unskew.measure(df, "k", sample="auto")
-    assert (small.sampled, small.records) == (1.0, 20_000)
-    monkeypatch.setattr(measuring, "AUTO_FIRST", 1_000)
-    big = unskew.measure(df, "k", sample="auto")
-    assert 0.1 < big.sampled < 0.3
-    assert big.records == pytest.approx(20_000, rel=0.1)
-    assert [load for _, load in big.top()] == pytest.approx([4_000] * 5, rel=0.25)
+    df = spark.range(0, 20_000, 1, 2).select((F.col("id") % 5).alias("k"), F.lit(2).alias("cost"))
+    small = unskew.measure(df, "k", weight="cost")
+    assert (small.sampled, small.records, small.total) == (1.0, 20_000, 40_000)
+    monkeypatch.setattr(measuring, "MOST_BUDGET", 500)
+    big = unskew.measure(df, "k", weight="cost")
+    assert 0.05 < big.sampled < 0.3
+    assert big.records == pytest.approx(20_000, rel=0.2)
+    assert [load for _, load in big.top()] == pytest.approx([8_000] * 5, rel=0.35)
+
+
+def test_a_sample_grows_with_the_logarithm_of_rows_and_partitions(spark: SparkSession) -> None:
+    sizes = []
+    for rows, partitions in ((100_000, 2), (1_000_000, 2), (1_000_000, 64)):
+        df = spark.range(0, rows, 1, partitions).select((F.col("id") % 4).alias("k"))
+        sample = sampling.sample_keys(df, [key_columns(df, "k")], budget=1000)
+        sizes.append(len(sample.stands_for))
+        assert sample.stands_for.sum() == pytest.approx(rows, rel=0.15)
+        assert 4000 / rows * 0.5 < sample.share < 4000 / rows * 2
+        histogram = sampling.histogram_of_sample(sample, 0, key_columns(df, "k"), 64, 10)
+        assert [load / rows for _, load in histogram.top()] == pytest.approx([0.25] * 4, abs=0.05)
+    assert sizes[1] < 2 * sizes[0] < sizes[0] + 10_000
+    assert sizes[2] < 60_000
+
+
+def test_long_keys_are_counted_but_not_collected(spark: SparkSession) -> None:
+    df = spark.range(100).select(
+        F.expr("repeat(cast(id % 2 as string), 5000)").alias("k"), F.lit("x").alias("l")
+    )
+    histogram = unskew.measure(df, "k")
+    assert (histogram.tracked.counts.tolist(), histogram.keys.null_count) == ([50.0, 50.0], 2)
+    assert unskew.measure(df, "l").top() == [("x", 100.0)]
+
+
+def test_a_negative_weight_is_refused_by_name(spark: SparkSession) -> None:
+    df = spark.range(5).select(F.col("id").alias("k"), (F.col("id") - 2).alias("cost"))
+    with pytest.raises(ValueError, match=r"^weight column 'cost' has the value -2.0: .*0 or more"):
+        unskew.measure(df, "k", weight="cost")
 
 
 def test_a_sample_is_not_drawn_by_the_users_own_random_numbers(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(measuring, "AUTO_FIRST", 100)
+    monkeypatch.setattr(measuring, "MOST_BUDGET", 500)
     df = spark.range(0, 20_000, 1, 2).select(F.floor(10 * F.rand(0)).alias("k"))
     histogram = unskew.measure(df, "k", sample="auto")
-    assert [load for _, load in histogram.top()] == pytest.approx([2_000] * 10, rel=0.4)
-
-
-def test_auto_with_a_weight_counts_all_of_small_data_and_a_tenth_of_big(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    df = spark.range(0, 20_000, 1, 2).select((F.col("id") % 5).alias("k"), F.lit(2).alias("cost"))
-    assert unskew.measure(df, "k", sample="auto", weight="cost").sampled == 1.0
-    monkeypatch.setattr(measuring, "AUTO_ROWS", 1000)
-    big = unskew.measure(df, "k", sample="auto", weight="cost")
-    assert big.sampled == measuring.AUTO_SHARE
-    assert big.total == pytest.approx(40_000, rel=0.1)
+    assert [load for _, load in histogram.top()] == pytest.approx([2_000] * 10, rel=0.5)
 
 
 def test_auto_reads_the_rows_once(frames: Frames, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measuring, "AUTO_FIRST", 10)
+    monkeypatch.setattr(measuring, "MOST_BUDGET", 10)
     df = marked(frames.left.repartition(3), tmp_path)
     assert unskew.measure(df, "string", sample="auto").records > 30
     assert len(list(tmp_path.iterdir())) == 3

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,17 +17,16 @@ import unskew
 from tests.spark.frames import Frames, assert_same, exchanges, rows_of
 from unskew.core.histogram import DEFAULT_BUCKETS
 from unskew.core.loads import migration
-from unskew.spark.options import SLOTS_PER_CORE, Options, default_slots
+from unskew.spark.options import Options
+from unskew.spark.parallelism import default_slots
 
 pytestmark = pytest.mark.connect
 
 
-def test_the_default_is_a_few_slots_per_core_or_what_spark_would_take(frames: Frames) -> None:
-    remote = bool(os.environ.get("UNSKEW_TEST_REMOTE"))
-    assert default_slots(frames.left) == (4 if remote else SLOTS_PER_CORE * 2)
+def test_the_default_slots_are_the_users_shuffle_partitions(frames: Frames) -> None:
     plan = unskew.groupBy(frames.left, "string", planner="keel").plan
     assert plan is not None
-    assert plan.slots == default_slots(frames.left)
+    assert plan.slots == default_slots(frames.spark) == 4
 
 
 def test_a_saved_plan_is_used_by_its_path(frames: Frames, tmp_path: Path) -> None:

@@ -78,9 +78,9 @@ def plan(
 
             before.check(key_columns(df, keys).type)
         if slots is None:
-            from unskew.spark.options import default_slots
+            from unskew.spark.parallelism import default_slots
 
-            slots = default_slots(df)
+            slots = default_slots(df.sparkSession)
         step(f"counting records by {', '.join(keys)}")
         measured = unskew.measure(df, keys, buckets=buckets, weight=weight, sample=part)
         step(f"planning with {planner_name}")

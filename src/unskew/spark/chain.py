@@ -8,6 +8,8 @@ from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import pyarrow as pa
 from pyspark.sql import functions as F
 
 from unskew.core.chains.locality import check_options
@@ -15,20 +17,14 @@ from unskew.core.chains.metis import pymetis_module
 from unskew.core.chains.pairs import PairHistogram
 from unskew.core.chains.plan import ChainPlan
 from unskew.core.chains.tables import expected_locality
-from unskew.core.histogram import DEFAULT_BUCKETS, Histogram
+from unskew.core.hashing import Hashes
+from unskew.core.histogram import DEFAULT_BUCKETS, Floats, Histogram, sum_by
 from unskew.core.routing import check_slots
 from unskew.spark.keys import Key, KeyColumns, Part, check_batch, free_name, key_columns, lots
-from unskew.spark.measure import (
-    AUTO_ROWS,
-    AUTO_SHARE,
-    Sample,
-    check_sample,
-    key_array,
-    sampled,
-    scaled,
-    share_of,
-)
-from unskew.spark.options import Options, cores_of
+from unskew.spark.measure import TRACKED, Sample, check_sample, sampled, scaled, share_of
+from unskew.spark.options import Options
+from unskew.spark.parallelism import cores_of
+from unskew.spark.sampling import KeySample, histogram_of_sample, key_array, sample_keys
 from unskew.spark.sketches import MOST_BUCKETS, SketchedColumns, aggregates, histogram_of
 
 if TYPE_CHECKING:
@@ -36,6 +32,9 @@ if TYPE_CHECKING:
 
 CHANCE = 0.02
 """Keys whose records stay together by less than this share above hashing are not correlated: it may be chance."""
+
+_BUDGET = 100_000
+"""Pairs of keys are many: a sample for them is twice as large as the largest for one key."""
 
 PAIRS = 20_000
 """Pairs read back. Every key among them may become a row of a table, and tables are sent to the executors."""
@@ -55,9 +54,9 @@ def plan_chain(
 ) -> ChainPlan:
     """Plan tables for chained operators, one key each, so that most records stay where they are between them.
 
-    `df` has all the keys: it is the input, or the output of an earlier run. It is measured in two Spark jobs, in the
-    JVM: the load of each key, and the `pairs` most frequent pairs of successive keys. `slots` is the number of
-    slots of every operator (default: one per core).
+    `df` has all the keys: it is the input, or the output of an earlier run. It is measured in one Spark job
+    (or two if `sample` is not "auto"): the load of each key, and the `pairs` most frequent pairs of successive keys.
+    `slots` is the number of slots of every operator (default: one per core).
 
     Spark runs a task where most of its input is, so a slot of the second operator follows the slot of the first
     that sends it the most: by default slot i is planned to follow slot i. `servers` plans for that many
@@ -75,7 +74,7 @@ def plan_chain(
     check_sample(sample)
     check_options(**options)
     pymetis_module()
-    slots = slots if slots is not None else cores_of(df) or 4
+    slots = slots if slots is not None else cores_of(df.sparkSession) or 4
     check_slots(slots, buckets)
     if isinstance(pairs, bool) or not isinstance(pairs, int) or pairs < 1:
         raise ValueError(f"pairs is the number of pairs counted, a whole number from 1, not {pairs!r}")
@@ -110,16 +109,60 @@ def measure_chain(
     buckets: int,
 ) -> tuple[list[Histogram], list[PairHistogram], list[PairHistogram]]:
     """The load of every key, and the most frequent pairs of successive keys in each half of the records."""
-    share = AUTO_SHARE if sample == "auto" else share_of(df, sample)
+    if sample == "auto":
+        return _from_sample(sample_keys(df, keys, budget=_BUDGET), keys, pairs, buckets)
+    share = share_of(df, sample)
     records = sampled(df, share)
     histograms = _histograms(records, keys, buckets)
-    if sample == "auto" and histograms[0].records < AUTO_ROWS:
-        share, records = 1.0, df
-        histograms = _histograms(records, keys, buckets)
     total = histograms[0].records / share
     halves = [_pairs(records, a, b, pairs, share, total) for a, b in pairwise(keys)]
     whole = [scaled(histogram, share) for histogram in histograms]
     return whole, [first for first, _ in halves], [second for _, second in halves]
+
+
+def _from_sample(
+    sample: KeySample, keys: Sequence[KeyColumns], most: int, buckets: int
+) -> tuple[list[Histogram], list[PairHistogram], list[PairHistogram]]:
+    """The same from sampled records, of which Spark needs one job."""
+    histograms = [histogram_of_sample(sample, i, key, buckets, TRACKED) for i, key in enumerate(keys)]
+    total = float(sample.stands_for.sum())
+    in_first = np.where(np.random.default_rng(0).random(len(sample.stands_for)) < 0.5, sample.stands_for, 0.0)
+    halves: list[tuple[PairHistogram, PairHistogram]] = []
+    for i in range(len(keys) - 1):
+        members = [np.unique(sample.hashes[j], return_inverse=True) for j in (i, i + 1)]
+        codes = members[0][1].reshape(-1) * len(members[1][0]) + members[1][1].reshape(-1)
+        _, first_row, pair = np.unique(codes, return_index=True, return_inverse=True)
+        both = sum_by(pair.reshape(-1), sample.stands_for, len(first_row))
+        first = sum_by(pair.reshape(-1), in_first, len(first_row))
+        top = np.argsort(-both, kind="stable")[:most]
+        rows = first_row[top]
+        others = max(0.0, total - float(both[top].sum())) / 2
+        halves.append(
+            _halves(
+                [sample.values[j].take(pa.array(rows)) for j in (i, i + 1)],
+                (sample.hashes[i][rows], sample.hashes[i + 1][rows]),
+                (first[top], both[top]),
+                others,
+                most,
+            )
+        )
+    return histograms, [first for first, _ in halves], [second for _, second in halves]
+
+
+def _halves(
+    keys: Sequence[pa.Array],
+    hashes: tuple[Hashes, Hashes],
+    counts: tuple[Floats, Floats],
+    others: float,
+    most: int,
+) -> tuple[PairHistogram, PairHistogram]:
+    """The pairs of either half, from their counts in the first half and in both; `others` is in neither count."""
+    in_first, in_both = counts
+    first, second = (
+        PairHistogram.from_arrays(keys[0], keys[1], half, hashes=hashes, capacity=most)
+        for half in (in_first, in_both - in_first)
+    )
+    return replace(first, total=first.total + others), replace(second, total=second.total + others)
 
 
 def _histograms(df: DataFrame, keys: Sequence[KeyColumns], buckets: int) -> list[Histogram]:
@@ -163,13 +206,9 @@ def _pairs(
     )
     keys = [key_array(heaviest[side].combine_chunks(), key) for side, key in (("a", a), ("b", b))]
     hashes = (heaviest["hash_a"].to_numpy(), heaviest["hash_b"].to_numpy())
-    in_first, in_both = heaviest["first"].to_numpy(), heaviest["both"].to_numpy()
-    others = max(0.0, total - float(in_both.sum()) / share) / 2
-    first, second = (
-        PairHistogram.from_arrays(keys[0], keys[1], counts / share, hashes=hashes, capacity=most)
-        for counts in (in_first, in_both - in_first)
-    )
-    return replace(first, total=first.total + others), replace(second, total=second.total + others)
+    in_first, in_both = heaviest["first"].to_numpy() / share, heaviest["both"].to_numpy() / share
+    others = max(0.0, total - float(in_both.sum())) / 2
+    return _halves(keys, hashes, (in_first, in_both), others, most)
 
 
 def check_chain(

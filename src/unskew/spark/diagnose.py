@@ -13,7 +13,7 @@ from unskew.core.routing import check_slots
 from unskew.spark.chain import plan_chain
 from unskew.spark.keys import Key, Part, check_batch, key_columns, key_parts
 from unskew.spark.measure import Sample, measure
-from unskew.spark.options import default_slots
+from unskew.spark.parallelism import default_slots
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -43,7 +43,7 @@ def diagnose(
         key_columns(df, then)
         if weight is not None:
             raise ValueError("what a second key gains is counted in records: leave weight or then out")
-    slots = default_slots(df) if slots is None else slots
+    slots = default_slots(df.sparkSession) if slots is None else slots
     check_slots(slots, buckets)
     check_cores(cores)
     progress("measuring")

@@ -1,4 +1,4 @@
-"""A histogram from a DataFrame, counted in the JVM."""
+"""A histogram from a DataFrame: from a bounded sample of its records, or by counting all of them in the JVM."""
 
 from __future__ import annotations
 
@@ -12,26 +12,9 @@ from pyspark.sql import types as T
 
 from unskew.core.hashing import buckets_of
 from unskew.core.histogram import DEFAULT_BUCKETS, Histogram, Measures
-from unskew.spark.keys import (
-    Key,
-    KeyColumns,
-    Part,
-    check_batch,
-    column,
-    field,
-    free_name,
-    key_columns,
-    lots,
-)
-from unskew.spark.sketches import (
-    HEAVY,
-    MOST_BUCKETS,
-    SketchedColumns,
-    aggregates,
-    histogram_of,
-    holds_values,
-    merged_hashes,
-)
+from unskew.spark.keys import Key, KeyColumns, Part, check_batch, column, field, key_columns
+from unskew.spark.sampling import LEAST_BUDGET, MOST_BUDGET, histogram_of_sample, key_array, sample_keys
+from unskew.spark.sketches import merged_hashes
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -41,15 +24,6 @@ Sample: TypeAlias = float | int | Literal["auto"] | None
 
 TRACKED = 10_000
 """Keys whose load is read back one by one; a table rarely has a tenth of that many rows."""
-
-AUTO_SHARE = 0.1
-"""`sample="auto"` reads a tenth of the records: counting them is then a small part of shuffling all of them."""
-
-AUTO_ROWS = 100_000
-"""If a tenth is fewer records than this, all are counted by key: they are few, so it costs little."""
-
-AUTO_FIRST = 50_000
-"""Sketches count this many records of each partition, and a tenth of the others: all of small data, a tenth of big."""
 
 
 def measure(
@@ -61,25 +35,21 @@ def measure(
     sample: Sample = "auto",
     tracked: int | None = None,
 ) -> Histogram:
-    """Count the load of every bucket and of the heaviest keys, in the JVM: no Python sees a row.
+    """Measure the load of every bucket and of the heaviest keys.
 
     `weight` names a column with the cost of a record (bytes, tuples, seconds); otherwise every record weighs 1.
-    At most `tracked` keys are read back one by one (default: 10 000; those that a sketch holds).
+    At most `tracked` keys are told apart one by one (default: 10 000, or 1024 if not all records were read).
 
-    `sample="auto"` reads the first 50 000 records of every partition and a tenth of the others, in one job, with
-    Spark's own sketches, which need no shuffle by key and hold the heaviest 1024 keys of either part. A sketch has no
-    weights, and holds composite, struct and binary keys by their hash only. With a weight, with such keys, or with more
-    `tracked` keys than a sketch holds, a tenth of the records is counted by key, or all of them if that is few.
-    `sample=None` counts all records by key. A float below 1 is a share of the records; a whole number is about how many
-    to read, and costs another job to count them all.
+    `sample="auto"` reads a bounded number of records in one job, fewer of each partition the further it gets
+    (`unskew.spark.sampling`): all of small data, some hundred thousand of big data. `sample=None` counts all
+    records by key, in the JVM. A float below 1 is a share of the records; a whole number is about how many to read, and
+    costs another job to count them all.
     """
     check_batch(df)
     keys = key_columns(df, key, *more)
-    most = TRACKED if tracked is None else tracked
-    _check(df, buckets, weight, sample, most)
-    if sample == "auto" and (not holds_values(keys) or (tracked or 0) > HEAVY):
-        return _tenth_by_key(df, keys, buckets, weight, most)
-    return measure_for_planning(df, keys, buckets, weight, sample, most)
+    tracked = TRACKED if tracked is None else tracked
+    _check(df, buckets, weight, sample, tracked)
+    return measure_for_planning(df, keys, buckets, weight, sample, tracked, budget=MOST_BUDGET)
 
 
 def measure_for_planning(
@@ -89,12 +59,11 @@ def measure_for_planning(
     weight: str | None,
     sample: Sample,
     tracked: int = TRACKED,
+    budget: int = LEAST_BUDGET,
 ) -> Histogram:
-    """As `measure`, but sketches may hold keys by their hash alone, which is all that a table needs."""
-    if sample == "auto" and weight is None and buckets <= MOST_BUCKETS:
-        return _sketch(df, keys, buckets, tracked)
+    """As `measure`, for keys that were checked; `budget` is that of `sample_keys`."""
     if sample == "auto":
-        return _tenth_by_key(df, keys, buckets, weight, tracked)
+        return histogram_of_sample(sample_keys(df, [keys], weight, budget), 0, keys, buckets, tracked)
     share = share_of(df, sample)
     return scaled(_count(sampled(df, share), keys, buckets, weight, tracked), share)
 
@@ -106,39 +75,6 @@ def _check(df: DataFrame, buckets: int, weight: str | None, sample: Sample, trac
         raise ValueError(f"buckets is at least 1, not {buckets}")
     if tracked < 0:
         raise ValueError(f"tracked is the number of keys to read back, 0 or more, not {tracked}")
-
-
-def _tenth_by_key(
-    df: DataFrame, keys: KeyColumns, buckets: int, weight: str | None, tracked: int
-) -> Histogram:
-    """A tenth of the records counted by key, or all of them if that is few."""
-    histogram = _count(sampled(df, AUTO_SHARE), keys, buckets, weight, tracked)
-    if histogram.records >= AUTO_ROWS:
-        return scaled(histogram, AUTO_SHARE)
-    return _count(df, keys, buckets, weight, tracked)
-
-
-def _sketch(df: DataFrame, keys: KeyColumns, buckets: int, tracked: int) -> Histogram:
-    """The first records of every partition, and a sample of the others, in one job."""
-    place, lot = (free_name(name, df.columns) for name in ("__place", "__lot"))
-    sketched = SketchedColumns.beside(df.columns)
-    # the low 33 bits number the rows of a partition
-    row_number = F.monotonically_increasing_id().bitwiseAND((1 << 33) - 1)
-    first, drawn = f"{place} < {AUTO_FIRST}", f"{place} >= {AUTO_FIRST} AND {lot} < {AUTO_SHARE}"
-    figures = (
-        df.withColumns({**sketched.of(keys), place: row_number, lot: lots()})
-        .where(f"{first} OR {drawn}")
-        .agg(
-            *(
-                F.struct(*aggregates(sketched, buckets, rows)).alias(name)
-                for name, rows in (("first", first), ("drawn", drawn))
-            )
-        )
-        .collect()[0]
-    )
-    whole, sample = (histogram_of(figures[name].asDict(), keys, buckets) for name in ("first", "drawn"))
-    histogram = whole.merge(scaled(sample, AUTO_SHARE)) if sample.records else whole
-    return replace(histogram.trimmed(tracked), capacity=histogram.capacity)
 
 
 def _count(df: DataFrame, keys: KeyColumns, buckets: int, weight: str | None, tracked: int) -> Histogram:
@@ -190,15 +126,6 @@ def _histogram(rows: pa.Table, keys: KeyColumns, buckets: int) -> Histogram:
     rest_counts, rest_weights, distinct = (np.maximum(total, 0.0) for total in sums)
     rest = Measures(rest_counts, rest_weights, rest_counts)
     return merged_hashes(Histogram(values, hashes, tracked, rest, distinct, key_names=keys.names))
-
-
-def key_array(structs: pa.StructArray, keys: KeyColumns) -> pa.Array:
-    """The keys from structs of their columns."""
-    columns = structs.flatten()
-    if len(keys.names) == 1:
-        return columns[0].cast(keys.type)
-    names = [part.name for part in keys.type]
-    return pa.StructArray.from_arrays(columns, names=names).cast(keys.type)
 
 
 def _spread(positions: Any, figures: Any, size: int) -> Any:

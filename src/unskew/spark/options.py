@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyspark.errors import PySparkException
 
 from unskew.core.chains.plan import ChainPlan
 from unskew.core.histogram import DEFAULT_BUCKETS, Histogram
@@ -22,12 +21,11 @@ from unskew.core.planners import planner_named
 from unskew.core.routing import RoutingTable, check_slots
 from unskew.spark.keys import KeyColumns, distinct_names
 from unskew.spark.measure import Sample, check_sample, check_weight, measure_for_planning
+from unskew.spark.parallelism import buckets_for, cores_of, default_slots
+from unskew.spark.sampling import budget_for
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-SLOTS_PER_CORE = 3
-"""The KIP paper finds 2-3 slots per core best under a balanced table."""
 
 
 @dataclass(frozen=True)
@@ -93,14 +91,18 @@ def plan_for(inputs: Sequence[tuple[DataFrame, KeyColumns]], options: Options) -
     if isinstance(options.plan, Plan):
         return options.plan
     df, keys = inputs[0]
-    slots = options.slots or default_slots(df)
-    check_slots(slots, options.buckets)
+    spark = df.sparkSession
+    slots = options.slots or default_slots(spark)
+    buckets = options.buckets if options.slots else buckets_for(slots, options.buckets)
+    check_slots(slots, buckets)
     histograms = [
-        measure_for_planning(side, side_keys, options.buckets, options.weight, options.sample)
+        measure_for_planning(
+            side, side_keys, buckets, options.weight, options.sample, budget=budget_for(slots)
+        )
         for side, side_keys in inputs
     ]
     merged = merge_all(_renamed(histogram, keys.names) for histogram in histograms)
-    context = planner_named(options.planner).context_options(cores=cores_of(df) or slots)
+    context = planner_named(options.planner).context_options(cores=cores_of(spark) or slots)
     return Plan.make(merged, slots, options.planner, **context)
 
 
@@ -134,19 +136,3 @@ def _renamed(histogram: Histogram, names: tuple[str, ...]) -> Histogram:
         return replace(histogram, key_names=names)
     keys = pa.StructArray.from_arrays(histogram.keys.flatten(), names=distinct_names(names))
     return replace(histogram, keys=keys, key_names=names)
-
-
-def default_slots(df: DataFrame) -> int:
-    """Three slots per core, or Spark's own number for a shuffle if the cores are unknown (Spark Connect)."""
-    cores = cores_of(df)
-    if cores is None:
-        return int(df.sparkSession.conf.get("spark.sql.shuffle.partitions") or 200)
-    return max(2, SLOTS_PER_CORE * cores)
-
-
-def cores_of(df: DataFrame) -> int | None:
-    """How many tasks Spark runs at once, or None on Spark Connect, whose client cannot know."""
-    try:
-        return int(df.sparkSession.sparkContext.defaultParallelism)
-    except PySparkException:
-        return None

@@ -17,7 +17,7 @@ from unskew.core.migration.policy import Policy
 from unskew.core.plan import Plan
 from unskew.core.planners import PLANNERS, planner_named
 from unskew.core.routing import RoutingTable, check_slots
-from unskew.spark.options import cores_of
+from unskew.spark.parallelism import cores_of
 from unskew.spark.versions.private import is_remote
 from unskew.streaming.driver.controller import Steering
 from unskew.streaming.driver.joint_planning import JointPlanner
@@ -117,7 +117,7 @@ def _sizes(
         if slots not in (None, planned[0]) or buckets not in (None, planned[1]):
             raise ValueError("the plan has its own numbers of slots and buckets: leave slots and buckets out")
         return planned
-    slots = slots if slots is not None else cores_of(specs[0].input) or 4
+    slots = slots if slots is not None else cores_of(specs[0].input.sparkSession) or 4
     return slots, buckets if buckets is not None else DEFAULT_BUCKETS
 
 

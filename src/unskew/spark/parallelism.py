@@ -1,0 +1,92 @@
+"""How many tasks Spark may run at once, and how many slots and buckets a plan gets if nobody says."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from pyspark.errors import PySparkException
+
+from unskew.core.histogram import DEFAULT_BUCKETS
+from unskew.spark.settings import setting
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SLOTS_PER_CORE = 3
+"""The KIP paper finds 2-3 slots per core best under a balanced table."""
+
+BUCKETS_PER_SLOT = 2
+"""The fewest. Up to 1365 slots the default number of buckets gives three and more, which balance better."""
+
+MOST_SLOTS = DEFAULT_BUCKETS // SLOTS_PER_CORE
+"""Above this a core gets one slot: a table that describes more buckets would cost more than it gains."""
+
+_BYTES_PER_SLOT = 256 << 20
+"""A slot larger than this would spill: more data gets more slots."""
+
+_SPARK_DEFAULT_PARTITIONS = 200
+
+
+def cores_of(spark: SparkSession) -> int | None:
+    """How many tasks Spark runs at once, as far as this client can know; with dynamic allocation, may run at once."""
+    now: int | None
+    try:
+        now = int(spark.sparkContext.defaultParallelism)
+    except PySparkException:
+        now = _configured_cores(spark)  # Spark Connect has no SparkContext, but shows the server's settings
+    most = _dynamic_cores(spark)
+    return max(now or 0, most or 0) or None
+
+
+def default_slots(spark: SparkSession, size: float = 0.0) -> int:
+    """The slots of a plan for which no number was given.
+
+    `spark.sql.shuffle.partitions` if the user has set it. Else three per core, or one where there are very many cores;
+    never fewer than the data needs (`size` in bytes); and Spark's own number for a shuffle if the cores are unknown or
+    may grow without limit.
+    """
+    partitions = int(setting(spark, "spark.sql.shuffle.partitions") or _SPARK_DEFAULT_PARTITIONS)
+    if partitions != _SPARK_DEFAULT_PARTITIONS:
+        return max(partitions, 1)
+    cores = cores_of(spark)
+    slots = partitions if cores is None else max(2, cores, min(SLOTS_PER_CORE * cores, MOST_SLOTS))
+    if _grows_without_limit(spark):
+        slots = max(slots, partitions)
+    needed = int(min(size / _BYTES_PER_SLOT, MOST_SLOTS))
+    return max(slots, needed)
+
+
+def buckets_for(slots: int, buckets: int = DEFAULT_BUCKETS) -> int:
+    """The number of buckets for that many slots, at least `buckets`.
+
+    >>> buckets_for(6), buckets_for(100_000)
+    (4096, 262144)
+    """
+    return max(buckets, 1 << (BUCKETS_PER_SLOT * slots - 1).bit_length())
+
+
+def _configured_cores(spark: SparkSession) -> int | None:
+    local = re.fullmatch(r"local(?:-cluster)?\[(\d+)(?:,(\d+))?.*\]", setting(spark, "spark.master"))
+    if local:
+        return int(local[1]) * int(local[2] if local[0].startswith("local-cluster") and local[2] else 1)
+    instances = setting(spark, "spark.executor.instances")
+    return int(instances) * _executor_cores(spark) if instances.isdigit() else None
+
+
+def _dynamic_cores(spark: SparkSession) -> int | None:
+    if setting(spark, "spark.dynamicAllocation.enabled") != "true":
+        return None
+    executors = setting(spark, "spark.dynamicAllocation.maxExecutors")
+    return (
+        int(executors) * _executor_cores(spark) if executors.isdigit() and int(executors) < 1 << 20 else None
+    )
+
+
+def _grows_without_limit(spark: SparkSession) -> bool:
+    return setting(spark, "spark.dynamicAllocation.enabled") == "true" and _dynamic_cores(spark) is None
+
+
+def _executor_cores(spark: SparkSession) -> int:
+    cores = setting(spark, "spark.executor.cores")
+    return int(cores) if cores.isdigit() else 1

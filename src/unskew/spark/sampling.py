@@ -1,0 +1,161 @@
+"""A bounded sample of the keys of a DataFrame, in one job, whatever its size.
+
+The size of a DataFrame is not known before it is read, so every partition is thinned as it goes: its first `quota`
+rows are taken, and row i after them with probability quota / i. A row stands for 1 / probability rows, so every sum
+over the sample is an unbiased estimate of the sum over all rows (Horvitz and Thompson, 1952). Partition p gets the
+quota budget / (p + 1). So the sample grows with the logarithm of the number of rows and of partitions, and it is worth
+about 4 · budget rows drawn evenly: the variance of a share f is f / (4 · budget), however many rows there are. The
+driver gets the keys of the sampled rows and nothing else of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+from operator import add
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyspark.sql import functions as F
+
+from unskew.core.hashing import Hashes, buckets_of
+from unskew.core.histogram import Floats, Histogram, Measures, sum_by
+from unskew.spark.keys import KeyColumns, column, free_name, lots
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import Column, DataFrame
+
+LEAST_BUDGET, MOST_BUDGET = 20_000, 50_000
+PER_SLOT = 500
+"""A budget of 500 per slot makes the load of a slot certain to about 2 %."""
+
+_LEAST_QUOTA = 16
+"""Rows of a partition that are always taken, so that no partition goes unnoticed."""
+
+_LONGEST = 256
+"""Bytes of a key that a report can show. Longer keys are known by their hash, which is all that a plan needs."""
+
+_HEAVY = 1024
+"""Keys tracked one by one if only a sample was read: about as many as a table will have rows."""
+
+
+@dataclass(frozen=True)
+class KeySample:
+    """Sampled records: the hash and value of each of their keys, the load, and how many records each stands for."""
+
+    hashes: list[Hashes]
+    values: list[pa.Array]
+    load: Floats
+    stands_for: Floats
+
+    @property
+    def share(self) -> float:
+        """The share of the records that would tell as much if drawn evenly; 1 if all were read."""
+        every = float(self.stands_for.sum())
+        return every / float(np.square(self.stands_for).sum()) if every else 1.0
+
+
+def budget_for(slots: int) -> int:
+    """How many rows to ask for, so that a plan for that many slots can be trusted."""
+    return min(max(LEAST_BUDGET, PER_SLOT * slots), MOST_BUDGET)
+
+
+def sample_keys(
+    df: DataFrame, keys: Sequence[KeyColumns], weight: str | None = None, budget: int = LEAST_BUDGET
+) -> KeySample:
+    """A sample of the records by one or several keys, in one Spark job; the rows are drawn in the JVM."""
+    place, quota = (free_name(name, df.columns) for name in ("__place", "__quota"))
+    # Of this number the low 33 bits count the rows of a partition, the others the partitions.
+    number = F.monotonically_increasing_id()
+    partition = F.shiftright(number, 33)
+    row, rows_taken = F.col(place), F.col(quota)
+    thinned = df.withColumns(
+        {
+            place: number.bitwiseAND((1 << 33) - 1) + 1,
+            quota: F.greatest(F.lit(float(_LEAST_QUOTA)), F.lit(float(budget)) / (partition + 1)),
+        }
+    ).where((row <= rows_taken) | (lots() * row < rows_taken))
+    load = F.lit(1.0) if weight is None else F.coalesce(column(weight).cast("double"), F.lit(0.0))
+    columns = [load.alias("load"), F.greatest(F.lit(1.0), row / rows_taken).alias("stands_for")]
+    for i, key in enumerate(keys):
+        columns += [key.hash().alias(f"h{i}"), _value(key).alias(f"k{i}")]
+    rows = thinned.select(*columns).toArrow()
+    loads = rows["load"].to_numpy()
+    if len(loads) and not loads.min() >= 0:
+        raise ValueError(
+            f"weight column {weight!r} has the value {loads.min()}: a weight is a load, 0 or more; use abs() or "
+            "another column"
+        )
+    return KeySample(
+        [rows[f"h{i}"].to_numpy() for i in range(len(keys))],
+        [key_array(rows[f"k{i}"].combine_chunks(), key) for i, key in enumerate(keys)],
+        loads,
+        rows["stands_for"].to_numpy(),
+    )
+
+
+def histogram_of_sample(
+    sample: KeySample, which: int, keys: KeyColumns, buckets: int, tracked: int
+) -> Histogram:
+    """The histogram of one key of a sample, scaled up to all records."""
+    hashes, first, group = np.unique(sample.hashes[which], return_index=True, return_inverse=True)
+    group = group.reshape(-1)
+    counts = sum_by(group, sample.stands_for, len(hashes))
+    loads = sum_by(group, sample.stands_for * sample.load, len(hashes))
+    share = sample.share
+    if share < 1.0:
+        tracked = min(tracked, _HEAVY)
+    heavy = np.argsort(-loads, kind="stable")[:tracked]
+    light = np.ones(len(hashes), np.bool_)
+    light[heavy] = False
+    homes = buckets_of(hashes[light], buckets)
+    rest_counts = sum_by(homes, counts[light], buckets)
+    rest_loads = sum_by(homes, loads[light], buckets)
+    distinct = sum_by(homes, _distinct(np.bincount(group, minlength=len(hashes))[light], share), buckets)
+    histogram = Histogram(
+        sample.values[which].take(pa.array(first[heavy])),
+        hashes[heavy],
+        Measures.of(counts[heavy], loads[heavy]),
+        Measures(rest_counts, rest_loads, rest_counts),
+        distinct,
+        sampled=share,
+        key_names=keys.names,
+    )
+    return histogram.trimmed(histogram.capacity)
+
+
+def key_array(structs: pa.StructArray, keys: KeyColumns) -> pa.Array:
+    """The keys from structs of their columns."""
+    columns = structs.flatten()
+    if len(keys.names) == 1:
+        return columns[0].cast(keys.type)
+    names = [part.name for part in keys.type]
+    return pa.StructArray.from_arrays(columns, names=names).cast(keys.type)
+
+
+def _value(keys: KeyColumns) -> Column:
+    """The key columns, under names of our own since the user's may be ambiguous; null if too long to collect."""
+    parts = keys.values()
+    value = F.struct(*(part.alias(f"p{i}") for i, part in enumerate(parts)))
+    texts = [part for part, kind in zip(parts, keys.types(), strict=True) if _may_be_long(kind)]
+    if not texts:
+        return value
+    length = reduce(add, (F.coalesce(F.octet_length(part), F.lit(0)) for part in texts))
+    return F.when(length <= _LONGEST, value)
+
+
+def _may_be_long(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_binary(kind))
+
+
+def _distinct(seen: NDArray[np.int64], share: float) -> Floats:
+    """How many keys each sampled key stands for.
+
+    A key seen once stands for the square root of 1 / share keys, any other for itself: the guaranteed-error
+    estimator of Charikar et al. (PODS 2000), whose error is the least that any estimator can promise.
+    """
+    return np.where(seen == 1, np.sqrt(1.0 / share), 1.0)

@@ -1,0 +1,63 @@
+"""How many slots and buckets a plan gets by default, on clusters of any size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+from unskew.core.histogram import Histogram
+from unskew.core.plan import Plan
+from unskew.spark import parallelism
+from unskew.spark.parallelism import buckets_for, cores_of, default_slots
+
+pytestmark = pytest.mark.connect
+
+
+@pytest.fixture
+def default_partitions(spark: SparkSession) -> Iterator[None]:
+    """The session as if nobody had set spark.sql.shuffle.partitions."""
+    before = spark.conf.get("spark.sql.shuffle.partitions")
+    spark.conf.set("spark.sql.shuffle.partitions", "200")
+    yield
+    spark.conf.set("spark.sql.shuffle.partitions", before)
+
+
+def test_the_cores_of_a_local_spark(spark: SparkSession) -> None:
+    assert cores_of(spark) == 2
+
+
+def test_the_users_partitions_come_first(spark: SparkSession) -> None:
+    assert default_slots(spark) == 4
+
+
+@pytest.mark.usefixtures("default_partitions")
+def test_three_slots_per_core_and_more_for_much_data(spark: SparkSession) -> None:
+    assert default_slots(spark) == 6
+    assert default_slots(spark, size=100 * 2**30) == 400
+
+
+@pytest.mark.usefixtures("default_partitions")
+def test_dynamic_allocation_counts_the_executors_there_may_be(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grows = {"spark.dynamicAllocation.enabled": "true", "spark.executor.cores": "4"}
+    limited = {**grows, "spark.dynamicAllocation.maxExecutors": "50"}
+    monkeypatch.setattr(parallelism, "setting", lambda _, name: limited.get(name, ""))
+    assert (cores_of(spark), default_slots(spark)) == (200, 600)
+    # the cores of a local Connect server are in its settings, which are replaced here
+    monkeypatch.setattr(parallelism, "setting", lambda _, name: grows.get(name, ""))
+    assert default_slots(spark) == 200
+
+
+@pytest.mark.usefixtures("default_partitions")
+@pytest.mark.parametrize("cores", [1, 7, 1365, 1366, 5000, 100_000])
+def test_any_number_of_cores_gets_a_plan(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, cores: int
+) -> None:
+    monkeypatch.setattr(parallelism, "cores_of", lambda _: cores)
+    slots = default_slots(spark)
+    assert cores <= slots <= max(2, 3 * cores)
+    histogram = Histogram.from_counts({"a": 100, "b": 50, "c": 1}, buckets=buckets_for(slots))
+    assert Plan.make(histogram, slots, "keel").slots == slots
