@@ -12,12 +12,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+
 from unskew.core.chains.plan import ChainPlan
 from unskew.core.histogram import DEFAULT_BUCKETS
 from unskew.core.plan import Plan
 from unskew.spark.apply import in_arrow, in_pandas
 from unskew.spark.chain import check_chain, plan_chain
 from unskew.spark.combining import combines
+from unskew.spark.explained import Explained, explained
 from unskew.spark.group_streams import ConversionSettings, Layout
 from unskew.spark.keys import (
     Key,
@@ -35,6 +39,7 @@ from unskew.spark.measure import Sample
 from unskew.spark.options import Options, hashing_suffices, plan_for, split_plan
 from unskew.spark.slot_expression import slot_column
 from unskew.spark.user_function import argument_count, takes_batches, without_column, without_slot
+from unskew.spark.worth import Kind, operator_of, own_exchanges, reason_to_step_aside, requires_all_keys
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, GroupedData
@@ -120,8 +125,6 @@ class Grouped:
         Aggregates that Spark combines before the shuffle (sum, count, max, …) do not suffer from skew and are left to
         plain Spark, unless a plan or a planner was asked for.
         """
-        if self.keys.obstacle is not None or (self.options.leaves_choice() and all(map(combines, exprs))):
-            return self._plain().agg(*exprs)  # type: ignore[arg-type]
         return self._aggregate(lambda grouped: grouped.agg(*exprs))  # type: ignore[arg-type]
 
     def count(self) -> DataFrame:
@@ -148,9 +151,26 @@ class Grouped:
         """The greatest value of each numeric column, or of those named."""
         return self._builtin("max", cols)
 
-    def pivot(self, pivot_col: str, values: list[Any] | None = None) -> GroupedData:
-        """Pivot on a column. Spark combines before it shuffles here, so this is plain Spark's own."""
-        return self._plain().pivot(pivot_col, values)
+    def apply(self, udf: Any) -> DataFrame:
+        """Map every group with a `pandas_udf` of the kind GROUPED_MAP, which PySpark has deprecated."""
+        self._plain().apply(udf)  # warns, and refuses what is no such function
+        return self.applyInPandas(udf.func, udf.returnType)
+
+    def applyInPandasWithState(self, *args: Any, **kwargs: Any) -> DataFrame:
+        """Plain Spark's own: it keeps state between the batches of a stream. See `unskew.stream` for state on slots."""
+        return self._plain().applyInPandasWithState(*args, **kwargs)
+
+    def transformWithState(self, *args: Any, **kwargs: Any) -> DataFrame:
+        """Plain Spark's own. See `unskew.stream` for state on slots."""
+        return self._plain().transformWithState(*args, **kwargs)
+
+    def transformWithStateInPandas(self, *args: Any, **kwargs: Any) -> DataFrame:
+        """Plain Spark's own. See `unskew.stream` for state on slots."""
+        return self._plain().transformWithStateInPandas(*args, **kwargs)
+
+    def pivot(self, pivot_col: str, values: list[Any] | None = None) -> Pivoted:
+        """Pivot on a column, as PySpark's method of this name does."""
+        return Pivoted(self, pivot_col, values)
 
     def cogroup(self, other: Grouped) -> Cogrouped:
         """Cogroup with other grouped rows: both sides under one plan."""
@@ -208,13 +228,23 @@ class Grouped:
         return result
 
     def _aggregate(self, method: Callable[[GroupedData], DataFrame]) -> DataFrame:
-        """Run an aggregation on slots and take the slot out of the result."""
+        """Run an aggregation on slots, unless plain Spark does it as well, and take the slot out of the result."""
         self.options.refuse_split("an aggregation needs them whole, so choose another")
         plain = method(self._plain())
+        if self.keys.obstacle is not None or requires_all_keys(self.df.sparkSession):
+            return plain
+        if self.options.leaves_choice():
+            spark_plan = explained(plain)
+            if combines(spark_plan) or self._reason_to_step_aside(spark_plan, "aggregate") is not None:
+                return plain
         if self.plan is None:
             return plain
         name = free_name("__slot", self.df.columns, plain.columns)
         return method(self._on_slots(self.plan, name)).drop(name)
+
+    def _reason_to_step_aside(self, spark_plan: Explained | None, kind: Kind) -> str | None:
+        """Why plain Spark should do what it would do by this plan, or None if measuring may pay."""
+        return reason_to_step_aside(spark_plan, kind, self.df.sparkSession, [measured_part(self)])
 
     def _on_slots(self, plan: Plan, name: str) -> GroupedData:
         """Rows shuffled by slot and grouped by slot, called `name`, and key.
@@ -243,11 +273,15 @@ class Grouped:
         plain: DataFrame = getattr(self._plain(), method)(func, schema)
         if merge is not None:
             self._check_partial(plain)
-        plan = self.plan if merge is None else self._split_plan()
-        everywhere = plan or self._plan
-        if everywhere is not None and self._can_stream_partitions() and not takes_batches(func):
+        spark_plan = explained(plain) if self.keys.obstacle is None and self.options.leaves_choice() else None
+        steps_aside = (
+            self.options.leaves_choice() and self._reason_to_step_aside(spark_plan, "function") is not None
+        )
+        plan = None if steps_aside else self.plan if merge is None else self._split_plan()
+        if self.keys.obstacle is None and self._can_stream_partitions() and not takes_batches(func):
             # Also if hashing is as good as any table: a stream per partition is faster than a stream per group.
-            result = self._apply_by_partition(everywhere, method, func, schema, plain.schema)
+            placed = self._placed_by_spark(spark_plan) if steps_aside else self._placed(plan or self._plan)
+            result = self._apply_by_partition(placed, method, func, schema, plain.schema)
         elif plan is None:
             result = plain
         else:
@@ -265,24 +299,37 @@ class Grouped:
 
     def _apply_by_partition(
         self,
-        plan: Plan,
+        placed: DataFrame,
         method: str,
         func: Callable[..., Any],
         schema: StructType | str,
         result_schema: StructType,
     ) -> DataFrame:
-        """One Arrow stream per partition; `result_schema` is `schema` as Spark has parsed it."""
+        """One Arrow stream per partition of placed rows; `result_schema` is `schema` as Spark has parsed it."""
         apply = in_pandas if method == "applyInPandas" else in_arrow
         settings = ConversionSettings.of(self.df.sparkSession.conf.get)
-        shuffled = self.df.repartitionById(plan.slots, slot_column(plan.table, self.keys.hash()))
-        ordered, layout = self._in_order(shuffled)
+        ordered, layout = self._in_order(placed)
         return ordered.mapInArrow(apply(func, argument_count(func), layout, result_schema, settings), schema)
+
+    def _placed(self, plan: Plan | None) -> DataFrame:
+        """The rows shuffled by slot."""
+        if plan is None:
+            return self._placed_by_spark(None)
+        return self.df.repartitionById(plan.slots, slot_column(plan.table, self.keys.hash()))
+
+    def _placed_by_spark(self, spark_plan: Explained | None) -> DataFrame:
+        """The rows where Spark would have them for this key: where they are, if `spark_plan` needs no shuffle."""
+        if spark_plan is None or own_exchanges(operator_of(spark_plan.physical)):
+            return self.df.repartition(*self.keys.columns())
+        # Nothing else would tell Spark that the groups must stay whole: it may split a partition of a skewed join.
+        by_key = Window.partitionBy(*self.keys.columns()).orderBy(*self.keys.columns())
+        return self.df.select("*", F.row_number().over(by_key).alias(free_name("__row", self.df.columns)))
 
     def _in_order(self, rows: DataFrame) -> tuple[DataFrame, Layout]:
         """The rows sorted by key within their partitions; an expression is added as a hidden column."""
         user_names = self.df.columns
         positions = self.keys.positions(self.df)
-        names, order, hidden = list(user_names), [], []
+        names, order, hidden = list(rows.columns), [], []
         for i, expr in enumerate(self.keys.exprs):
             if positions[i] is None:
                 positions[i] = len(names)
@@ -325,6 +372,25 @@ class Grouped:
 
 
 @dataclass(frozen=True)
+class Pivoted:
+    """Grouped rows, pivoted on a column; what `Grouped.pivot` returns. Its methods are those of `GroupedData`."""
+
+    groups: Grouped
+    pivot_col: str
+    values: list[Any] | None
+
+    def agg(self, *exprs: Column | dict[str, str]) -> DataFrame:
+        """Aggregate every group for every value of the pivot column, as PySpark's method of this name does."""
+        return self.groups._aggregate(
+            lambda grouped: grouped.pivot(self.pivot_col, self.values).agg(*exprs)  # type: ignore[arg-type]
+        )
+
+    def __getattr__(self, name: str) -> Any:
+        # count, sum, avg, mean, min, max: combined before the shuffle, so plain Spark's own
+        return getattr(self.groups._plain().pivot(self.pivot_col, self.values), name)
+
+
+@dataclass(frozen=True)
 class Cogrouped:
     """Two sets of grouped rows under one plan; what `Grouped.cogroup` returns."""
 
@@ -354,8 +420,14 @@ class Cogrouped:
 
     def _apply(self, method: str, func: Callable[..., Any], schema: StructType | str) -> DataFrame:
         sides = (self.left, self.right)
+        if self.options.leaves_choice():
+            plain: DataFrame = getattr(self.left._plain().cogroup(self.right._plain()), method)(func, schema)
+            measured = [measured_part(side) for side in sides]
+            spark = self.left.df.sparkSession
+            if reason_to_step_aside(explained(plain), "function", spark, measured) is not None:
+                return plain
         plan = self.plan
-        if plan is None:
+        if plan is None or requires_all_keys(self.left.df.sparkSession):
             left, right = (side._plain() for side in sides)
         else:
             # A column: Spark does not see that two expressions place both sides alike, and would shuffle them again.
@@ -441,6 +513,13 @@ class PlannedChain(Generic[Next]):
     def _after(self, result: DataFrame) -> Next:
         rest: PlannedChain[Any] = PlannedChain(result, self.keys[1:], self.plans[1:])
         return cast("Next", rest if len(rest.keys) > 1 else rest._grouped())
+
+
+def measured_part(groups: Grouped) -> DataFrame:
+    """What the measuring pass reads of the rows."""
+    weight = groups.options.weight
+    parts = [expr.alias(f"k{i}") for i, expr in enumerate(groups.keys.exprs)]
+    return groups.df.select(*parts, *([column(weight)] if weight else []))
 
 
 def _path(keys: Sequence[tuple[Part, ...]]) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Observation
 
@@ -30,12 +31,35 @@ class Observed:
 
     @property
     def histogram(self) -> Histogram:
-        """The load that the job read; waits for the job's first action to end.
+        """The load that the job read; waits a minute for the job's first action to end, `wait` as long as you like.
 
         Bucket counts are exact, heavy keys come from Spark's own sketch. If the key has several columns, or is a struct
         or binary, the heavy keys are known by their hash only, which is all that planning needs.
         """
-        return histogram_of(self.observation.get, self.keys, self.buckets)
+        return self.wait(60.0)
+
+    def wait(self, timeout: float) -> Histogram:
+        """As `histogram`, with the seconds to wait; a ValueError says that no action has ended by then."""
+        figures: list[dict[str, Any]] = []
+        errors: list[Exception] = []
+
+        def get() -> None:
+            try:
+                figures.append(self.observation.get)
+            except Exception as error:  # noqa: BLE001 (raised again below)
+                errors.append(error)
+
+        # Spark has no way to ask whether the figures are there, only one to wait for them for ever.
+        waiting = threading.Thread(target=get, daemon=True)
+        waiting.start()
+        waiting.join(timeout)
+        if errors:
+            raise errors[0]
+        if not figures:
+            raise ValueError(
+                f"no job on the observed DataFrame has ended within {timeout:g} s: run an action on observed.df first"
+            )
+        return histogram_of(figures[0], self.keys, self.buckets)
 
     def __repr__(self) -> str:
         return f"Observed(by {self.keys}, {self.buckets} buckets)"
