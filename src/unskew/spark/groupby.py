@@ -29,11 +29,10 @@ from unskew.spark.keys import (
     Part,
     check_batch,
     column,
+    field,
     free_name,
     grouping_columns,
-    key_columns,
     key_parts,
-    quoted,
 )
 from unskew.spark.measure import Sample
 from unskew.spark.options import Options, hashing_suffices, plan_for, split_plan
@@ -359,7 +358,8 @@ class Grouped:
 
     def _check_partial(self, partial: DataFrame) -> None:
         try:
-            key_columns(partial, [quoted(name) for name in self.keys.result_names])
+            for name in self.keys.result_names:
+                field(partial, name)
         except ValueError as error:
             raise ValueError(
                 f"merge= groups the partial results by key, so schema needs it: {error}"
