@@ -220,3 +220,9 @@ def test_the_function_gets_an_expression_as_its_key_and_does_not_see_it_as_a_col
         return pd.DataFrame({"text": [f"{part} {list(group.columns)}"]})
 
     assert_same(ours.applyInPandas(keys, "text string"), plain.applyInPandas(keys, "text string"))
+
+
+def test_the_heavy_keys_of_several_columns_are_known_by_value(rows: DataFrame) -> None:
+    plan = unskew.groupBy(rows, "user", F.lower("x"), **FORCED).plan
+    assert plan is not None
+    assert ("U0", "u0") in plan.heavy
