@@ -173,6 +173,11 @@ def plan(
     """
     if isinstance(previous, ChainPlan):
         raise ValueError("previous is a plan for chained operators: pass it to unskew.plan_chain")
+    if not isinstance(histogram, Histogram):
+        raise ValueError(
+            f"histogram is what unskew.measure returns, not a {type(histogram).__name__}: "
+            "unskew.plan(unskew.measure(df, key), slots)"
+        )
     return Plan.make(histogram, slots, planner, previous, seed=seed, **options)
 
 

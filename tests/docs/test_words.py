@@ -12,12 +12,18 @@ DOCS = ROOT / "docs"
 
 
 def messages() -> list[str]:
-    """Every message that is raised, with … in place of each value."""
+    """Every message that is raised, or made for that by a function, with … in place of each value."""
     templates = []
     for file in (ROOT / "src").rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text("utf-8"))):
             if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
                 templates += [_template(argument) for argument in node.exc.args]
+            if isinstance(node, ast.Return | ast.Yield):
+                made = node.value
+                is_error = isinstance(made, ast.Call) and ast.unparse(made.func) == "ValueError"
+                templates += [
+                    _template(argument) for argument in (made.args if is_error else [made]) if argument
+                ]
     return templates
 
 

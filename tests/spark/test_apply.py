@@ -25,7 +25,7 @@ from tests.spark.frames import (
     setting,
 )
 from unskew.spark.apply import in_arrow
-from unskew.spark.group_streams import ConversionSettings
+from unskew.spark.group_streams import ConversionSettings, Layout
 
 # Connect warns about the setting for columns by position.
 pytestmark = pytest.mark.filterwarnings("ignore:The SQL config .* has been deprecated")
@@ -243,7 +243,9 @@ def test_an_arrow_result_is_taken_the_same_way(spark: SparkSession, name: str, b
 def test_rows_without_columns_are_an_error() -> None:
     batch = pa.RecordBatch.from_pydict({"k": ["a", "b"], "x": [1, 2]})
     with pytest.raises(PySparkRuntimeError, match="Expected: 2 Actual: 0"):
-        list(in_arrow(lambda rows: rows.select([]), 1, [0], PAIR, SETTINGS)(iter([batch])))
+        list(
+            in_arrow(lambda rows: rows.select([]), 1, Layout((0,), ("k", "x")), PAIR, SETTINGS)(iter([batch]))
+        )
 
 
 @pytest.mark.connect

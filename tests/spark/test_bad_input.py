@@ -6,10 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 import pytest
 from pyspark.errors import AnalysisException, PySparkException
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import unskew
@@ -63,12 +64,11 @@ def test_what_cannot_be_a_key(doomed: DataFrame, call: Call) -> None:
         (["strin"], "there is no column 'strin': did you mean 'string'"),
         (["qqq"], "there is no column 'qqq': the columns are v, w, string"),
         (["string", "qqq"], "there is no column 'qqq'"),
-        (["m"], "key column 'm' has the type map<.*to_json"),
-        (["a"], "key column 'a' has the type array<bigint>, which cannot be a key"),
-        (["s"], "key column 's.x' has the type array<bigint>"),
-        (["string", "STRING"], "a key column is named twice: string, STRING"),
-        ([F.col("string")], "give the column by name.*withColumn"),
-        ([7], "give the column by name, not as 7"),
+        (["m.z.q"], "the key cannot be resolved: "),
+        ([F.lower("qqq")], "the key cannot be resolved: .*qqq.*the columns are v, w, string"),
+        ([0], "there is no column 0: the positions of the .* columns start with 1"),
+        ([99], "there is no column 99"),
+        ([1.5], "a key column is a name, a Column or a position, not 1.5"),
     ]:
         with pytest.raises(ValueError, match=message):
             call(df, *names)
@@ -84,7 +84,7 @@ def test_no_key_at_all(doomed: DataFrame, call: Call) -> None:
 
 @pytest.mark.parametrize("call", [apply, unskew.groupBy, unskew.window, unskew.measure, unskew.observe])
 def test_a_list_and_more_names_is_not_a_key(doomed: DataFrame, call: Call) -> None:
-    with pytest.raises(ValueError, match=r"give the column by name, not as \['string'\]"):
+    with pytest.raises(ValueError, match=r"a name, a Column or a position, not \['string'\]"):
         call(doomed, ["string"], "int")
 
 
@@ -103,10 +103,36 @@ def test_names_that_differ_in_case_only(frames: Frames) -> None:
             unskew.measure(frames.left, "STRING")
 
 
-def test_strings_that_a_collation_makes_equal(doomed: DataFrame) -> None:
-    df = doomed.select("v", F.expr("collate(string, 'UTF8_LCASE')").alias("k"))
-    with pytest.raises(ValueError, match="key column 'k' has the collation UTF8_LCASE"):
-        apply(df, "k")
+@pytest.mark.parametrize("call", [unskew.measure, unskew.observe, unskew.diagnose])
+def test_what_cannot_be_measured(doomed: DataFrame, call: Call) -> None:
+    df = doomed.withColumns(
+        {
+            "m": F.create_map("v", "w"),
+            "a": F.array("v"),
+            "s": F.struct(F.array("v").alias("x")),
+            "k": F.expr("collate(string, 'UTF8_LCASE')"),
+        }
+    )
+    for key, message in [
+        ("m", "key column 'm' has the type map<.*to_json"),
+        ("a", "key column 'a' has the type array<bigint>, which cannot be a key"),
+        ("s", "key column 's.x' has the type array<bigint>"),
+        ("k", "key column 'k' has the collation UTF8_LCASE"),
+        (F.rand(), "is not deterministic"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            call(df, key)
+
+
+@pytest.mark.parametrize(
+    "call", [apply, collect, cogroup, window, unskew.measure, unskew.observe, unskew.diagnose]
+)
+def test_frames_of_another_kind(spark: SparkSession, call: Call) -> None:
+    stream = spark.readStream.format("rate").load()
+    with pytest.raises(ValueError, match=r"the DataFrame is a stream: use unskew\.stream"):
+        call(stream, "value")
+    with pytest.raises(ValueError, match=r"a Spark DataFrame is needed, not a .*createDataFrame"):
+        call(pd.DataFrame({"k": [1]}), "k")
 
 
 @pytest.mark.parametrize("call", OPERATORS)

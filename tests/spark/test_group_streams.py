@@ -19,7 +19,7 @@ from pyspark.sql import types as T
 
 from tests.spark.frames import POOLS, importless
 from unskew.spark.apply import in_arrow, in_bulk, in_pandas
-from unskew.spark.group_streams import ConversionSettings, frames, group_starts, whole_groups
+from unskew.spark.group_streams import ConversionSettings, Layout, frames, group_starts, whole_groups
 
 SETTINGS = ConversionSettings("UTC", True, False, False, False, False)
 PAIR = T.StructType([T.StructField("k", T.StringType()), T.StructField("x", T.LongType())])
@@ -97,7 +97,7 @@ def test_changes_to_a_frame_stay_in_it() -> None:
     batch = pa.RecordBatch.from_pydict({"k": [1, 1, 2, 2, 3, 3, 4], "x": [1.0] * 7, "s": ["s"] * 7})
     values = []
     for rows, starts in whole_groups([batch], [0]):
-        for _, frame in frames(rows, starts, [0], SETTINGS):
+        for _, frame in frames(rows, starts, Layout((0,), tuple(rows.column_names)), SETTINGS):
             values += [*frame["x"], *frame["s"], frame.columns.name]
             frame["x"] = 5.0
             frame.loc[:, "s"] = "changed"
@@ -122,7 +122,7 @@ def test_a_function_may_overwrite_what_it_returned() -> None:
     for apply, function in ((in_pandas, next_frame), (in_arrow, next_table)):
         buffer[0] = 0
         values: list[float] = []
-        for out in apply(function, 1, [0], schema, SETTINGS)(iter([batch])):
+        for out in apply(function, 1, Layout((0,), ("k",)), schema, SETTINGS)(iter([batch])):
             values += out["x"].to_pylist()
         assert values == list(range(1, 41))
 
@@ -137,7 +137,7 @@ def test_no_group_changes_the_values_or_the_place_of_another(kinds: int) -> None
         return pd.DataFrame({"x": values[key[0] % kinds]})
 
     batch = pa.RecordBatch.from_pydict({"k": list(range(40))})
-    batches = in_pandas(numbers, 2, [0], schema, SETTINGS)(iter([batch]))
+    batches = in_pandas(numbers, 2, Layout((0,), ("k",)), schema, SETTINGS)(iter([batch]))
     big = 2**53 + 1 + 2 * np.arange(40)
     expected = [([big[k]], [None, 1], [17], [big[k]])[k % kinds] for k in range(40)]
     assert [x for out in batches for x in out["x"].to_pylist()] == [x for part in expected for x in part]
@@ -152,7 +152,11 @@ def test_a_list_may_grow_after_it_was_returned() -> None:
         return pd.DataFrame({"x": [grown]})
 
     batch = pa.RecordBatch.from_pydict({"k": list(range(20))})
-    lengths = [len(x) for out in in_pandas(grow, 1, [0], schema, SETTINGS)(iter([batch])) for x in out["x"]]
+    lengths = [
+        len(x)
+        for out in in_pandas(grow, 1, Layout((0,), ("k",)), schema, SETTINGS)(iter([batch]))
+        for x in out["x"]
+    ]
     assert lengths == list(range(1, 21))
 
 
@@ -189,8 +193,8 @@ def test_the_workers_need_no_unskew() -> None:
         "    print([row for out in apply(iter([batch])) for row in out['x'].to_pylist()])"
     )
     functions = [
-        in_pandas(importless(double), 2, [0], PAIR, SETTINGS),
-        in_arrow(importless(same), 1, [0], PAIR, SETTINGS),
+        in_pandas(importless(double), 2, Layout((0,), ("k", "x")), PAIR, SETTINGS),
+        in_arrow(importless(same), 1, Layout((0,), ("k", "x")), PAIR, SETTINGS),
     ]
     done = subprocess.run(
         [sys.executable, "-c", script], input=cloudpickle.dumps(functions), capture_output=True, check=False

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 import unskew
 from tests.spark.frames import FEW_KEYS, KEYS, Frames, assert_same, exchanges, rows_of, setting
 from unskew.core.hashing import hash_keys
-from unskew.spark.combining import combines
+from unskew.spark import worth
 
 pytestmark = pytest.mark.connect
 
@@ -215,7 +215,10 @@ def test_functions_run_on_one_partition_at_a_time_also_if_hashing_is_as_good(spa
     assert_same(result, even.groupBy("k").applyInPandas(summarise(), SUMMARY))
 
 
-def test_auto_acts_where_keys_are_skewed_and_leaves_combining_aggregates(spark: SparkSession) -> None:
+def test_auto_acts_where_keys_are_skewed_and_leaves_combining_aggregates(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worth, "SHORTEST", 0.0)
     skewed = spark.range(0, 4000, 1, 2).select(
         F.expr("cast(sqrt(id) as int)").alias("k"), F.col("id").alias("v")
     )
@@ -234,25 +237,6 @@ def test_combining_aggregates_start_no_measurement(doomed: DataFrame) -> None:
         "max(w)",
     ]
     assert unskew.groupBy(doomed, "string").count().columns == ["string", "count"]
-
-
-def test_which_aggregates_combine() -> None:
-    assert combines({"x": "SUM", "y": "Max"})
-    assert not combines({"x": "sum", "y": "collect_set"})
-
-
-@pytest.mark.parametrize(
-    ("expression", "expected"),
-    [
-        ("sum(x)", True),
-        ("SUM(x) + max(y)", True),
-        ("collect_list(x)", False),
-        ("my_udaf(x)", False),
-        ("x", False),
-    ],
-)
-def test_which_expressions_combine(spark: SparkSession, expression: str, expected: bool) -> None:
-    assert combines(F.expr(expression)) == expected
 
 
 def sizes() -> tuple[Callable[..., Any], Callable[..., Any]]:

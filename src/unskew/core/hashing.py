@@ -380,7 +380,18 @@ def key_iter(keys: pa.Array) -> Iterable[Any]:
     """The keys as Python values, a composite key as a tuple."""
     if pa.types.is_struct(keys.type):
         return zip(*(key_iter(column) for column in keys.flatten()), strict=True)
-    return keys.to_pylist()  # type: ignore[no-any-return]
+    try:
+        return keys.to_pylist()  # type: ignore[no-any-return]
+    except (OverflowError, ValueError):
+        # dates and times that Python cannot hold: their number of days or microseconds
+        return [_as_python(value) for value in keys]
+
+
+def _as_python(value: pa.Scalar) -> Any:
+    try:
+        return value.as_py()
+    except (OverflowError, ValueError):
+        return value.value
 
 
 def key_repr(key: Any) -> str:

@@ -10,7 +10,7 @@ Nothing here may need unskew on the workers: see the last line.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ import pyarrow as pa
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import types as T
 
-from unskew.spark.group_streams import Call, ConversionSettings, frames, tables, whole_groups
+from unskew.spark.group_streams import Call, ConversionSettings, Layout, frames, tables, whole_groups
 from unskew.spark.versions.private import (
     arrow_fields,
     enforce_schema,
@@ -55,17 +55,19 @@ _BULK_TYPES = (
 def in_pandas(
     func: Callable[..., Any],
     arguments: int,
-    keys: Sequence[int],
+    layout: Layout,
     schema: T.StructType,
     settings: ConversionSettings,
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """A function for `mapInArrow` that treats a partition sorted by key as `applyInPandas` treats its groups.
 
-    `func` takes one or two `arguments`, `keys` are the positions of the key columns, `schema` is that of the results.
+    `func` takes one or two `arguments`, `layout` says where the key columns are, `schema` is that of the results.
     """
 
     def apply(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        calls = (call for rows in whole_groups(batches, keys) for call in frames(*rows, keys, settings))
+        calls = (
+            call for rows in whole_groups(batches, layout.keys) for call in frames(*rows, layout, settings)
+        )
         checked = (_checked_frame(result, schema, settings) for result in _results(func, arguments, calls))
         return in_bulk(checked, lambda results: _one_batch(results, schema, settings), _copied)
 
@@ -75,7 +77,7 @@ def in_pandas(
 def in_arrow(
     func: Callable[..., Any],
     arguments: int,
-    keys: Sequence[int],
+    layout: Layout,
     schema: T.StructType,
     settings: ConversionSettings,
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -83,7 +85,7 @@ def in_arrow(
 
     def apply(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         target = arrow_fields(schema, large=settings.large)
-        calls = (call for rows in whole_groups(batches, keys) for call in tables(*rows, keys))
+        calls = (call for rows in whole_groups(batches, layout.keys) for call in tables(*rows, layout))
         checked = (_checked_table(result, target, settings) for result in _results(func, arguments, calls))
         return in_bulk(checked, _joined, _copied)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from unskew.spark.keys import Key, field, key_columns
+from unskew.spark.keys import Key, Part, check_frame, field, key_columns
 from unskew.spark.slot_expression import slot_column
 
 if TYPE_CHECKING:
@@ -19,8 +19,9 @@ SLOT = "slot"
 """The column that `Plan.apply` adds."""
 
 
-def apply_plan(plan: Plan, df: DataFrame, key: Key | None = None, *more: str) -> DataFrame:
+def apply_plan(plan: Plan, df: DataFrame, key: Key | None = None, *more: Part) -> DataFrame:
     """The DataFrame with the column `slot`, partitioned by it; the key is the measured one unless it is named."""
+    check_frame(df)
     keys = key_columns(df, plan.key_names(df) if key is None else key, *more)
     plan.check(keys.type)
     if any(name.lower() == SLOT for name in df.columns):

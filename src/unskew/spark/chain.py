@@ -20,15 +20,15 @@ from unskew.core.chains.tables import expected_locality
 from unskew.core.hashing import Hashes
 from unskew.core.histogram import DEFAULT_BUCKETS, Floats, Histogram, sum_by
 from unskew.core.routing import check_slots
-from unskew.spark.keys import Key, KeyColumns, free_name, key_columns, lots
+from unskew.spark.keys import Key, KeyColumns, Part, check_batch, free_name, key_columns, lots
 from unskew.spark.measure import TRACKED, Sample, check_sample, sampled, scaled, share_of
 from unskew.spark.options import Options
 from unskew.spark.parallelism import cores_of
 from unskew.spark.sampling import KeySample, histogram_of_sample, key_array, sample_keys
-from unskew.spark.sketches import MOST_BUCKETS, aggregates, histogram_of
+from unskew.spark.sketches import MOST_BUCKETS, SketchedColumns, aggregates, histogram_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
 CHANCE = 0.02
 """Keys whose records stay together by less than this share above hashing are not correlated: it may be chance."""
@@ -69,6 +69,7 @@ def plan_chain(
     Half of the records are held out: `expected` of the plan is the share of them that stays. If that is
     no better than hashing, the pairs were chance, and the plan is for balance alone.
     """
+    check_batch(df)
     columns = chain_columns(df, keys)
     check_sample(sample)
     check_options(**options)
@@ -166,14 +167,14 @@ def _halves(
 
 def _histograms(df: DataFrame, keys: Sequence[KeyColumns], buckets: int) -> list[Histogram]:
     """One histogram per key, all in one pass."""
-    names: list[str] = []
-    for _ in keys:
-        names.append(free_name("__hash", df.columns, names))
-    by_name = dict(zip(names, keys, strict=True))
-    hashed = df.withColumns({name: key.hash() for name, key in by_name.items()})
-    structs = [F.struct(*aggregates(key, name, buckets)).alias(name) for name, key in by_name.items()]
-    figures = hashed.agg(*structs).collect()[0]
-    return [histogram_of(figures[name].asDict(), key, buckets) for name, key in by_name.items()]
+    added: dict[str, Column] = {}
+    structs = []
+    for i, key in enumerate(keys):
+        sketched = SketchedColumns.beside(df.columns, list(added))
+        added |= sketched.of(key)
+        structs.append(F.struct(*aggregates(sketched, buckets)).alias(str(i)))
+    figures = df.withColumns(added).agg(*structs).collect()[0]
+    return [histogram_of(figures[str(i)].asDict(), key, buckets) for i, key in enumerate(keys)]
 
 
 def _pairs(
@@ -184,7 +185,7 @@ def _pairs(
     Both halves are taken to have the same number of records of all other pairs.
     """
     columns = {
-        side: [part.alias(f"{side}{i}") for i, part in enumerate(key.columns())]
+        side: [part.alias(f"{side}{i}") for i, part in enumerate(key.values())]
         for side, key in (("a", a), ("b", b))
     }
     parts = {side: [f"{side}{i}" for i in range(len(of_side))] for side, of_side in columns.items()}
@@ -212,7 +213,7 @@ def _pairs(
 
 def check_chain(
     df: DataFrame,
-    keys: Sequence[tuple[str, ...]],
+    keys: Sequence[tuple[Part, ...]],
     options: Options,
     servers: int | None,
     plan: ChainPlan | None,

@@ -11,7 +11,7 @@ from unskew.core.diagnosis import diagnose as judge
 from unskew.core.histogram import DEFAULT_BUCKETS
 from unskew.core.routing import check_slots
 from unskew.spark.chain import plan_chain
-from unskew.spark.keys import Key, key_columns
+from unskew.spark.keys import Key, Part, check_batch, key_columns, key_parts
 from unskew.spark.measure import Sample, measure
 from unskew.spark.parallelism import default_slots
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def diagnose(
     df: DataFrame,
     key: Key,
-    *more: str,
+    *more: Part,
     slots: int | None = None,
     cores: int | None = None,
     weight: str | None = None,
@@ -36,7 +36,9 @@ def diagnose(
     `sample` is that of `unskew.measure`. `then` is a key by which the records are grouped next: the diagnosis then also
     says what `thenBy` would gain.
     """
-    names = key_columns(df, key, *more).names
+    check_batch(df)
+    parts = key_parts(key, *more)
+    key_columns(df, parts)
     if then is not None:
         key_columns(df, then)
         if weight is not None:
@@ -45,10 +47,10 @@ def diagnose(
     check_slots(slots, buckets)
     check_cores(cores)
     progress("measuring")
-    histogram = measure(df, names, buckets=buckets, weight=weight, sample=sample)
+    histogram = measure(df, parts, buckets=buckets, weight=weight, sample=sample)
     diagnosis = judge(histogram, slots, cores=cores, progress=progress)
     if then is None:
         return diagnosis
     progress("locality")
-    chain = plan_chain(df, [names, then], slots=slots, sample=sample, buckets=buckets)
+    chain = plan_chain(df, [parts, then], slots=slots, sample=sample, buckets=buckets)
     return replace(diagnosis, then=NextKey.of(chain))

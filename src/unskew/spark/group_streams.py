@@ -61,6 +61,32 @@ class ConversionSettings:
         )
 
 
+@dataclass(frozen=True)
+class Layout:
+    """Where the key columns are in a stream. The first columns are the user's, and his function sees their `names`.
+
+    Other columns are keys that are no columns of the user's. A stream cannot have two columns of one name.
+    """
+
+    keys: tuple[int, ...]
+    names: tuple[str, ...]
+
+    @property
+    def width(self) -> int:
+        """How many columns the user's function sees."""
+        return len(self.names)
+
+    def visible(self, rows: pa.Table) -> pa.Table:
+        """The rows as the user's function sees them."""
+        rows = rows if rows.num_columns == self.width else rows.select(list(range(self.width)))
+        return rows if tuple(rows.schema.names) == self.names else rows.rename_columns(list(self.names))
+
+    def joined(self, columns: list[pd.Series[Any]]) -> pd.DataFrame:
+        """The columns as the frame that the user's function sees."""
+        frame = pd.concat(columns[: self.width], axis=1)
+        return frame if tuple(frame.columns) == self.names else frame.set_axis(list(self.names), axis=1)
+
+
 def whole_groups(batches: Iterable[pa.RecordBatch], keys: Sequence[int]) -> Iterator[Rows]:
     """Cut rows that are sorted by key into whole groups.
 
@@ -132,17 +158,18 @@ def _numpy(booleans: pa.Array) -> NDArray[np.bool_]:
     return values
 
 
-def tables(rows: pa.Table, starts: NDArray[np.int64], keys: Sequence[int]) -> Iterator[Call]:
+def tables(rows: pa.Table, starts: NDArray[np.int64], layout: Layout) -> Iterator[Call]:
     """The key (Arrow scalars) and the Arrow table of each group."""
     # all columns nullable, as PySpark's are
     rows = pa.Table.from_arrays(rows.columns, names=rows.schema.names)
-    columns = [rows.column(k) for k in keys]
+    columns = [rows.column(k) for k in layout.keys]
+    rows = layout.visible(rows)
     for start, end in pairwise(starts.tolist()):
         yield tuple(column[start] for column in columns), rows.slice(start, end - start)
 
 
 def frames(
-    rows: pa.Table, starts: NDArray[np.int64], keys: Sequence[int], settings: ConversionSettings
+    rows: pa.Table, starts: NDArray[np.int64], layout: Layout, settings: ConversionSettings
 ) -> Iterator[Call]:
     """The key and the DataFrame of each group, as PySpark would convert the group alone; no two share memory."""
     schema = from_arrow_schema(rows.schema)
@@ -151,14 +178,17 @@ def frames(
         filled, nulls = _without_nulls(rows)
         alone = np.logical_or.reduceat(nulls, starts[:-1])
         series = _series(filled, schema, settings)
-        all_rows = pd.concat(series, axis=1)
+        all_rows = layout.joined(series)
     for (start, end), is_alone in zip(pairwise(starts.tolist()), alone.tolist(), strict=True):
         if is_alone:
             group = _series(rows.slice(start, end - start), schema, settings)
-            yield tuple(group[k].iloc[0] for k in keys), pd.concat(group, axis=1)
+            yield tuple(group[k].iloc[0] for k in layout.keys), layout.joined(group)
         else:
             # reset_index copies, so changes that the function makes stay in this frame
-            yield tuple(series[k].iloc[start] for k in keys), all_rows.iloc[start:end].reset_index(drop=True)
+            yield (
+                tuple(series[k].iloc[start] for k in layout.keys),
+                all_rows.iloc[start:end].reset_index(drop=True),
+            )
 
 
 def _series(rows: pa.Table, schema: T.StructType, settings: ConversionSettings) -> list[pd.Series[Any]]:

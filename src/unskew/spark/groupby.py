@@ -15,18 +15,29 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 from unskew.core.chains.plan import ChainPlan
 from unskew.core.histogram import DEFAULT_BUCKETS
 from unskew.core.plan import Plan
-from unskew.spark.apply import in_arrow, in_pandas
 from unskew.spark.chain import check_chain, plan_chain
 from unskew.spark.combining import combines
-from unskew.spark.group_streams import ConversionSettings
+from unskew.spark.explained import Explained, explained
 from unskew.spark.kept import Kept
-from unskew.spark.keys import Key, KeyColumns, column, field, free_name, key_columns, key_names
+from unskew.spark.keys import (
+    Key,
+    KeyColumns,
+    Part,
+    check_batch,
+    column,
+    field,
+    free_name,
+    grouping_columns,
+    key_parts,
+)
 from unskew.spark.measure import Sample
 from unskew.spark.no_measure import measuring_allowed, warn_plain
 from unskew.spark.options import Options, hashing_suffices, observed, plan_for, split_plan
+from unskew.spark.placed_groups import apply_by_partition, placed_by_plan, placed_by_spark
 from unskew.spark.slot_expression import slot_column
-from unskew.spark.user_function import argument_count, takes_batches, without_column, without_slot
+from unskew.spark.user_function import takes_batches, without_column, without_slot
 from unskew.spark.versions.private import is_remote
+from unskew.spark.worth import MEASURING, Kind, reason_to_step_aside, requires_all_keys
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, GroupedData
@@ -39,7 +50,7 @@ Next = TypeVar("Next", covariant=True)
 def group_by(
     df: DataFrame,
     key: Key,
-    *more: str,
+    *more: Part,
     slots: int | None = None,
     planner: str = "auto",
     plan: Plan | ChainPlan | Kept | str | Path | None = None,
@@ -53,9 +64,11 @@ def group_by(
     plan or the path of a saved one), a table is planned, and the rows are shuffled once, by slot. With the planner
     "auto" a key without harmful skew is placed by hash alone.
     """
-    keys = key_columns(df, key, *more)
+    check_batch(df)
+    keys = grouping_columns(df, key, *more)
     options = Options(slots, planner, plan, sample, weight, buckets)
-    options.check(df, keys)
+    if keys.obstacle is None:
+        options.check(df, keys)
     return Grouped(df, keys, options)
 
 
@@ -70,11 +83,13 @@ class Grouped:
     @cached_property
     def plan(self) -> Plan | None:
         """The plan that the methods run under, or None if hashing is as good; measures the key."""
-        plan = self._plan
-        return None if plan is None or hashing_suffices(plan, self.options) else plan
+        return None if self._plan is None or hashing_suffices(self._plan, self.options) else self._plan
 
     @cached_property
     def _plan(self) -> Plan | None:
+        """The plan even if hashing is as good; None if rows cannot be placed by this key."""
+        if self.keys.obstacle is not None:
+            return None
         return plan_for([(self.df, self.keys)], self.options)
 
     @cached_property
@@ -113,8 +128,6 @@ class Grouped:
         Aggregates that Spark combines before the shuffle (sum, count, max, …) do not suffer from skew and are left to
         plain Spark, unless a plan or a planner was asked for.
         """
-        if self.options.leaves_choice() and all(map(combines, exprs)):
-            return self._plain().agg(*exprs)  # type: ignore[arg-type]
         return self._aggregate(lambda grouped: grouped.agg(*exprs))  # type: ignore[arg-type]
 
     def count(self) -> DataFrame:
@@ -141,9 +154,26 @@ class Grouped:
         """The greatest value of each numeric column, or of those named."""
         return self._builtin("max", cols)
 
-    def pivot(self, pivot_col: str, values: list[Any] | None = None) -> GroupedData:
-        """Pivot on a column. Spark combines before it shuffles here, so this is plain Spark's own."""
-        return self._plain().pivot(pivot_col, values)
+    def apply(self, udf: Any) -> DataFrame:
+        """Map every group with a `pandas_udf` of the kind GROUPED_MAP, which PySpark has deprecated."""
+        self._plain().apply(udf)  # warns, and refuses what is no such function
+        return self.applyInPandas(udf.func, udf.returnType)
+
+    def applyInPandasWithState(self, *args: Any, **kwargs: Any) -> DataFrame:
+        """Plain Spark's own: it keeps state between the batches of a stream. See `unskew.stream` for state on slots."""
+        return self._plain().applyInPandasWithState(*args, **kwargs)
+
+    def transformWithState(self, *args: Any, **kwargs: Any) -> DataFrame:
+        """Plain Spark's own. See `unskew.stream` for state on slots."""
+        return self._plain().transformWithState(*args, **kwargs)
+
+    def transformWithStateInPandas(self, *args: Any, **kwargs: Any) -> DataFrame:
+        """Plain Spark's own. See `unskew.stream` for state on slots."""
+        return self._plain().transformWithStateInPandas(*args, **kwargs)
+
+    def pivot(self, pivot_col: str, values: list[Any] | None = None) -> Pivoted:
+        """Pivot on a column, as PySpark's method of this name does."""
+        return Pivoted(self, pivot_col, values)
 
     def cogroup(self, other: Grouped) -> Cogrouped:
         """Cogroup with other grouped rows: both sides under one plan."""
@@ -163,14 +193,15 @@ class Grouped:
                 "the two sides of a cogroup run under one plan: give one of them the options, or both the same"
             )
         for side in (self, other):
-            options.check(side.df, side.keys)
+            if side.keys.obstacle is None:
+                options.check(side.df, side.keys)
         options.refuse_split("a cogroup needs them whole, so choose another")
         return Cogrouped(self, other, options)
 
     def thenBy(
         self,
         key: Key,
-        *more: str,
+        *more: Part,
         servers: int | None = None,
         plan: Plan | ChainPlan | str | Path | None = None,
     ) -> ChainedGroups[Grouped]:
@@ -186,7 +217,7 @@ class Grouped:
             raise ValueError(
                 f"plan is what unskew.plan_chain returns or the path of a saved one, not a {type(plan).__name__}"
             )
-        chain = (self.keys.names, key_names(key, *more))
+        chain = (self.keys.parts, key_parts(key, *more))
         check_chain(self.df, chain, self.options, servers, plan)
         return ChainedGroups(self.df, chain, self.options, servers, plan)
 
@@ -194,19 +225,36 @@ class Grouped:
         return (self.df if rows is None else rows).groupBy(*self.keys.columns())
 
     def _builtin(self, name: str, cols: Sequence[str]) -> DataFrame:
-        if not self.options.leaves_choice():
+        if self.keys.obstacle is None and not self.options.leaves_choice():
             return self._aggregate(lambda grouped: getattr(grouped, name)(*cols))
         result: DataFrame = getattr(self._plain(), name)(*cols)
         return result
 
     def _aggregate(self, method: Callable[[GroupedData], DataFrame]) -> DataFrame:
-        """Run an aggregation on slots and take the slot out of the result."""
+        """Run an aggregation on slots, unless plain Spark does it as well, and take the slot out of the result."""
         self.options.refuse_split("an aggregation needs them whole, so choose another")
         plain = method(self._plain())
-        if self.plan is None:
+        if self.keys.obstacle is not None or requires_all_keys(self.df.sparkSession):
+            return plain
+        plan = None
+        if self.options.leaves_choice():
+            spark_plan = explained(plain)
+            if combines(spark_plan):
+                return plain
+            aside = self._steps_aside(spark_plan, "aggregate")
+        else:
+            aside = False
+        if not aside:
+            plan = plan_for([(self.df, self.keys)], self.options, kind="aggregate")
+        if plan is None or hashing_suffices(plan, self.options):
             return plain if self._rows is self.df else method(self._plain(self._rows))
         name = free_name("__slot", self.df.columns, plain.columns)
-        return method(self._on_slots(self.plan, name)).drop(name)
+        return method(self._on_slots(plan, name)).drop(name)
+
+    def _steps_aside(self, spark_plan: Explained | None, kind: Kind) -> bool:
+        """Whether plain Spark should do what it would do by this plan; a kept plan needs no measuring."""
+        reason = reason_to_step_aside(spark_plan, kind, self.df.sparkSession, [measured_part(self)])
+        return reason is not None and not (self.options.known_plan and reason.startswith(MEASURING))
 
     def _on_slots(self, plan: Plan, name: str) -> GroupedData:
         """Rows shuffled by slot and grouped by slot, called `name`, and key.
@@ -235,41 +283,37 @@ class Grouped:
         plain: DataFrame = getattr(self._plain(), method)(func, schema)
         if merge is not None:
             self._check_partial(plain)
-        plan = self.plan if merge is None else self._split_plan()
-        # Also if hashing is as good as any table: a stream per partition is faster than a stream per group.
-        streamed = plan or self._plan
-        if streamed is not None and self._can_stream_partitions() and not takes_batches(func):
-            result = self._apply_by_partition(streamed, method, func, schema, plain.schema)
-        elif plan is None:
-            result = (
-                plain if self._rows is self.df else getattr(self._plain(self._rows), method)(func, schema)
-            )
+        if self.keys.obstacle is not None:
+            result, spark_plan, plan = plain, None, None
         else:
-            result = self._apply_by_group(plan, method, func, schema)
+            spark_plan = explained(plain) if self.options.leaves_choice() else None
+            aside = self.options.leaves_choice() and self._steps_aside(spark_plan, "function")
+            plan = None if aside else self.plan if merge is None else self._split_plan()
+            rows = self._rows
+            if self._can_stream_partitions() and not takes_batches(func):
+                # Also if hashing is as good as any table: a stream per partition is faster than a stream per group.
+                table = plan if aside else plan or self._plan
+                if table is None:
+                    placed = placed_by_spark(rows, self.keys, spark_plan)
+                else:
+                    placed = placed_by_plan(rows, self.keys, table)
+                result = apply_by_partition(
+                    placed, self.df.columns, self.keys, method, func, schema, plain.schema
+                )
+            elif plan is None:
+                result = plain if rows is self.df else getattr(self._plain(rows), method)(func, schema)
+            else:
+                result = self._apply_by_group(plan, method, func, schema)
         if merge is None:
             return result
-        merged: DataFrame = getattr(result.groupBy(*self.keys.columns()), method)(merge, schema)
+        merged: DataFrame = getattr(result.groupBy(*map(column, self.keys.result_names)), method)(
+            merge, schema
+        )
         return merged
 
     def _can_stream_partitions(self) -> bool:
         """Whether `apply` works with this Spark: it uses PySpark's private conversions, which differ by version."""
         return self.df.sparkSession.version.startswith("4.3.")
-
-    def _apply_by_partition(
-        self,
-        plan: Plan,
-        method: str,
-        func: Callable[..., Any],
-        schema: StructType | str,
-        result_schema: StructType,
-    ) -> DataFrame:
-        """One Arrow stream per partition; `result_schema` is `schema` as Spark has parsed it."""
-        apply = in_pandas if method == "applyInPandas" else in_arrow
-        keys = [self.df.columns.index(field(self.df, name).name) for name in self.keys.names]
-        settings = ConversionSettings.of(self.df.sparkSession.conf.get)
-        shuffled = self._rows.repartitionById(plan.slots, slot_column(plan.table, self.keys.hash()))
-        ordered = shuffled.sortWithinPartitions(*self.keys.columns())
-        return ordered.mapInArrow(apply(func, argument_count(func), keys, result_schema, settings), schema)
 
     def _apply_by_group(
         self, plan: Plan, method: str, func: Callable[..., Any], schema: StructType | str
@@ -287,7 +331,8 @@ class Grouped:
 
     def _check_partial(self, partial: DataFrame) -> None:
         try:
-            key_columns(partial, self.keys.names)
+            for name in self.keys.result_names:
+                field(partial, name)
         except ValueError as error:
             raise ValueError(
                 f"merge= groups the partial results by key, so schema needs it: {error}"
@@ -297,6 +342,25 @@ class Grouped:
         """The plan for an operator that can merge."""
         # Not `self.plan`: that hashing is as good as any table holds for whole keys only.
         return None if self._plan is None else split_plan(self._plan) or self.plan
+
+
+@dataclass(frozen=True)
+class Pivoted:
+    """Grouped rows, pivoted on a column; what `Grouped.pivot` returns. Its methods are those of `GroupedData`."""
+
+    groups: Grouped
+    pivot_col: str
+    values: list[Any] | None
+
+    def agg(self, *exprs: Column | dict[str, str]) -> DataFrame:
+        """Aggregate every group for every value of the pivot column, as PySpark's method of this name does."""
+        return self.groups._aggregate(
+            lambda grouped: grouped.pivot(self.pivot_col, self.values).agg(*exprs)  # type: ignore[arg-type]
+        )
+
+    def __getattr__(self, name: str) -> Any:
+        # count, sum, avg, mean, min, max: combined before the shuffle, so plain Spark's own
+        return getattr(self.groups._plain().pivot(self.pivot_col, self.values), name)
 
 
 @dataclass(frozen=True)
@@ -310,7 +374,10 @@ class Cogrouped:
     @cached_property
     def plan(self) -> Plan | None:
         """The plan for both sides together, or None if hashing is as good; measures both sides."""
-        plan = plan_for([(side.df, side.keys) for side in (self.left, self.right)], self.options, "cogroup")
+        sides = (self.left, self.right)
+        if any(side.keys.obstacle is not None for side in sides):
+            return None
+        plan = plan_for([(side.df, side.keys) for side in sides], self.options, "cogroup")
         return None if plan is None or hashing_suffices(plan, self.options) else plan
 
     def __repr__(self) -> str:
@@ -325,14 +392,17 @@ class Cogrouped:
         return self._apply("applyInArrow", func, schema)
 
     def _apply(self, method: str, func: Callable[..., Any], schema: StructType | str) -> DataFrame:
-        plan = self.plan
+        spark = self.left.df.sparkSession
+        plan = None
+        if not self._steps_aside(method, func, schema):
+            plan = self.plan
         rows = [self.left.df, self.right.df]
         # On Connect the client of Spark 4.3 drops what the right side of a cogroup observed.
-        if not is_remote():
+        if self.options.plan is not None and not is_remote():
             rows = observed([(side.df, side.keys) for side in (self.left, self.right)], self.options)
         keys = (self.left.keys, self.right.keys)
         sides = [Grouped(df, key, Options()) for df, key in zip(rows, keys, strict=True)]
-        if plan is None:
+        if plan is None or requires_all_keys(spark):
             left, right = (side._plain() for side in sides)
         else:
             # A column: Spark does not see that two expressions place both sides alike, and would shuffle them again.
@@ -341,6 +411,15 @@ class Cogrouped:
             func = without_slot(without_column(func, 2, name), 2)
         result: DataFrame = getattr(left.cogroup(right), method)(func, schema)
         return result
+
+    def _steps_aside(self, method: str, func: Callable[..., Any], schema: StructType | str) -> bool:
+        """Whether plain Spark should do this; a kept plan needs no measuring."""
+        if not self.options.leaves_choice():
+            return False
+        plain: DataFrame = getattr(self.left._plain().cogroup(self.right._plain()), method)(func, schema)
+        measured = [measured_part(side) for side in (self.left, self.right)]
+        reason = reason_to_step_aside(explained(plain), "function", plain.sparkSession, measured)
+        return reason is not None and not (self.options.known_plan and reason.startswith(MEASURING))
 
 
 @dataclass(frozen=True)
@@ -352,14 +431,14 @@ class ChainedGroups(Generic[Next]):
     """
 
     df: DataFrame
-    keys: tuple[tuple[str, ...], ...]
+    keys: tuple[tuple[Part, ...], ...]
     options: Options
     servers: int | None = None
     saved_plan: ChainPlan | None = None
 
-    def thenBy(self, key: Key, *more: str) -> ChainedGroups[PlannedChain[Next]]:
+    def thenBy(self, key: Key, *more: Part) -> ChainedGroups[PlannedChain[Next]]:
         """One more operator after these."""
-        keys = (*self.keys, key_names(key, *more))
+        keys = (*self.keys, key_parts(key, *more))
         check_chain(self.df, keys, self.options, self.servers, self.saved_plan)
         return ChainedGroups(self.df, keys, self.options, self.servers, self.saved_plan)
 
@@ -401,7 +480,7 @@ class PlannedChain(Generic[Next]):
     """Rows and the two or more operators that are still to run on them, each with its plan."""
 
     df: DataFrame
-    keys: tuple[tuple[str, ...], ...]
+    keys: tuple[tuple[Part, ...], ...]
     plans: tuple[Plan | None, ...]
 
     def __repr__(self) -> str:
@@ -424,5 +503,17 @@ class PlannedChain(Generic[Next]):
         return cast("Next", rest if len(rest.keys) > 1 else rest._grouped())
 
 
-def _path(keys: Sequence[tuple[str, ...]]) -> str:
-    return ", then ".join(f"by {', '.join(names)}" for names in keys)
+def measured_part(groups: Grouped) -> DataFrame:
+    """What the measuring pass reads of the rows."""
+    weight = groups.options.weight
+    parts = [expr.alias(f"k{i}") for i, expr in enumerate(groups.keys.exprs)]
+    return groups.df.select(*parts, *([column(weight)] if weight else []))
+
+
+def _path(keys: Sequence[tuple[Part, ...]]) -> str:
+    return ", then ".join(f"by {', '.join(map(_label, parts))}" for parts in keys)
+
+
+def _label(part: Part) -> str:
+    # str(column) is Column<'its text'>
+    return part if isinstance(part, str) else str(part).removeprefix("Column<'").removesuffix("'>")

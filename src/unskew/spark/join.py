@@ -24,7 +24,7 @@ from unskew.spark.join_keys import JoinKeys, condition_keys, named_keys
 from unskew.spark.join_routing import Side, part_names
 from unskew.spark.join_worth import splits_skew, worth_routing
 from unskew.spark.kept import Kept, KeptPlan
-from unskew.spark.keys import Key, field, free_name, key_columns, key_names
+from unskew.spark.keys import check_frame, field, free_name, key_columns
 from unskew.spark.measure import Sample, check_weight
 from unskew.spark.no_measure import measuring_allowed, warn_plain
 from unskew.spark.options import Options, observed, planning_of
@@ -57,7 +57,7 @@ _SHUFFLED = ("SortMergeJoin", "ShuffledHashJoin")
 def join(
     left: DataFrame,
     right: DataFrame,
-    on: Key | Column | Sequence[Column] | None = None,
+    on: str | Sequence[str] | Column | Sequence[Column] | None = None,
     how: str | None = None,
     *,
     slots: int | None = None,
@@ -78,6 +78,8 @@ def join(
     `planner` the join is routed, unless no column of one side has to equal one of the other, or a side is broadcast by
     a hint.
     """
+    for df in (left, right):
+        check_frame(df)
     kind = _HOW.get("inner" if how is None else str(how).lower().replace("_", ""))
     if kind is None:
         raise ValueError(f"there is no join type {how!r}: use one of {', '.join(sorted(_HOW))}")
@@ -123,7 +125,7 @@ def _names(on: Any) -> tuple[str, ...] | None:
     if isinstance(on, str):
         return (on,)
     if isinstance(on, list | tuple) and all(isinstance(name, str) for name in on):
-        return key_names(on)
+        return tuple(on)
     return None
 
 

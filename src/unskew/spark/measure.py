@@ -12,7 +12,7 @@ from pyspark.sql import types as T
 
 from unskew.core.hashing import buckets_of
 from unskew.core.histogram import DEFAULT_BUCKETS, Histogram, Measures
-from unskew.spark.keys import Key, KeyColumns, column, field, key_columns
+from unskew.spark.keys import Key, KeyColumns, Part, check_batch, column, field, key_columns
 from unskew.spark.sampling import LEAST_BUDGET, MOST_BUDGET, histogram_of_sample, key_array, sample_keys
 from unskew.spark.sketches import merged_hashes
 
@@ -29,7 +29,7 @@ TRACKED = 10_000
 def measure(
     df: DataFrame,
     key: Key,
-    *more: str,
+    *more: Part,
     buckets: int = DEFAULT_BUCKETS,
     weight: str | None = None,
     sample: Sample = "auto",
@@ -45,6 +45,7 @@ def measure(
     records by key, in the JVM. A float below 1 is a share of the records; a whole number is about how many to read, and
     costs another job to count them all.
     """
+    check_batch(df)
     keys = key_columns(df, key, *more)
     tracked = TRACKED if tracked is None else tracked
     _check(df, buckets, weight, sample, tracked)
@@ -82,7 +83,7 @@ def _count(df: DataFrame, keys: KeyColumns, buckets: int, weight: str | None, tr
     count = F.count(F.lit(1)).cast("double")
     load = F.sum(column(weight).cast("double")) if weight else count
     by_key = (
-        df.groupBy(*[part.alias(name) for part, name in zip(keys.columns(), parts, strict=True)])
+        df.groupBy(*[part.alias(name) for part, name in zip(keys.values(), parts, strict=True)])
         .agg(count.alias("__n"), F.coalesce(load, F.lit(0.0)).alias("__w"))
         .select(F.xxhash64(*parts).alias("__h"), "__n", "__w", F.struct(*parts).alias("__k"))
     )

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
 from unskew.core.histogram import DEFAULT_BUCKETS, Histogram
-from unskew.spark.keys import Key, KeyColumns, free_name, key_columns
-from unskew.spark.sketches import MOST_BUCKETS, aggregates, histogram_of
+from unskew.spark.keys import Key, KeyColumns, Part, check_batch, key_columns
+from unskew.spark.sketches import MOST_BUCKETS, SketchedColumns, aggregates, histogram_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -36,12 +37,37 @@ class Observed:
 
     @property
     def histogram(self) -> Histogram:
-        """The load that the job read; waits for the job's first action to end.
+        """The load that the job read; waits a minute for the job's first action to end, `wait` as long as you like.
 
         Bucket counts are exact, heavy keys come from Spark's own sketch. If the key has several columns, or is a struct
         or binary, the heavy keys are known by their hash only, which is all that planning needs.
         """
-        figures = self.observation.get
+        return self.wait(60.0)
+
+    def wait(self, timeout: float) -> Histogram:
+        """As `histogram`, with the seconds to wait; a ValueError says that no action has ended by then."""
+        figures: list[dict[str, Any]] = []
+        errors: list[Exception] = []
+
+        def get() -> None:
+            try:
+                figures.append(self.observation.get)
+            except Exception as error:  # noqa: BLE001 (raised again below)
+                errors.append(error)
+
+        # Spark has no way to ask whether the figures are there, only one to wait for them for ever.
+        waiting = threading.Thread(target=get, daemon=True)
+        waiting.start()
+        waiting.join(timeout)
+        if errors:
+            raise errors[0]
+        if not figures:
+            raise ValueError(
+                f"no job on the observed DataFrame has ended within {timeout:g} s: run an action on observed.df first"
+            )
+        return self._histogram(figures[0])
+
+    def _histogram(self, figures: dict[str, Any]) -> Histogram:
         if self.skips_null:
             counted = {
                 name: [row for row in figures[name] or [] if row["item"] is not None] for name in _ITEMS
@@ -53,13 +79,14 @@ class Observed:
         return f"Observed(by {self.keys}, {self.buckets} buckets)"
 
 
-def observe(df: DataFrame, key: Key, *more: str, buckets: int = DEFAULT_BUCKETS) -> Observed:
+def observe(df: DataFrame, key: Key, *more: Part, buckets: int = DEFAULT_BUCKETS) -> Observed:
     """Measure `df` by `key` while the user's own job runs on the returned `Observed.df`; starts no job.
 
     >>> observed = unskew.observe(events, "user")  # doctest: +SKIP
     >>> unskew.groupBy(observed.df, "user", plan=plan).applyInPandas(score, schema)  # doctest: +SKIP
     >>> plan = unskew.plan(observed.histogram, slots=64, previous=plan)  # doctest: +SKIP
     """
+    check_batch(df)
     keys = key_columns(df, key, *more)
     if not 1 <= buckets <= MOST_BUCKETS:
         raise ValueError(f"buckets is between 1 and {MOST_BUCKETS} here, not {buckets}")
@@ -72,8 +99,10 @@ def observe_keys(df: DataFrame, keys: KeyColumns, buckets: int, *, skips_null: b
     An observed aggregate cannot have a FILTER, so the hash of such rows is null, and that null is not read back.
     """
     observation = Observation()
-    key_hash = free_name("__hash", df.columns)
-    any_null = reduce(or_, (part.isNull() for part in keys.columns()))
-    hashed = df.withColumn(key_hash, F.when(~any_null, keys.hash()) if skips_null else keys.hash())
-    counted = hashed.observe(observation, *aggregates(keys, key_hash, buckets))
-    return Observed(counted.drop(key_hash), keys, buckets, observation, skips_null)
+    sketched = SketchedColumns.beside(df.columns)
+    added = sketched.of(keys)
+    if skips_null:
+        any_null = reduce(or_, (part.isNull() for part in keys.columns()))
+        added = {name: F.when(~any_null, value) for name, value in added.items()}
+    counted = df.withColumns(added).observe(observation, *aggregates(sketched, buckets))
+    return Observed(counted.drop(*added), keys, buckets, observation, skips_null)

@@ -22,7 +22,7 @@ from unskew.core.planners import planner_named
 from unskew.core.review import Planning
 from unskew.core.routing import RoutingTable, check_slots
 from unskew.spark.kept import Kept, KeptPlan
-from unskew.spark.keys import KeyColumns
+from unskew.spark.keys import KeyColumns, distinct_names
 from unskew.spark.measure import Sample, check_sample, check_weight, measure_for_planning
 from unskew.spark.no_measure import measuring_allowed, warn_plain
 from unskew.spark.parallelism import buckets_for, cores_of, default_slots
@@ -204,5 +204,5 @@ def _renamed(histogram: Histogram, names: tuple[str, ...]) -> Histogram:
     """The histogram with other names for the key columns: the two sides may name them differently."""
     if len(names) == 1:
         return replace(histogram, key_names=names)
-    keys = pa.StructArray.from_arrays(histogram.keys.flatten(), names=list(names))
+    keys = pa.StructArray.from_arrays(histogram.keys.flatten(), names=distinct_names(names))
     return replace(histogram, keys=keys, key_names=names)

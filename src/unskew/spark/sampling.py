@@ -133,12 +133,13 @@ def key_array(structs: pa.StructArray, keys: KeyColumns) -> pa.Array:
     columns = structs.flatten()
     if len(keys.names) == 1:
         return columns[0].cast(keys.type)
-    return pa.StructArray.from_arrays(columns, names=list(keys.names)).cast(keys.type)
+    names = [part.name for part in keys.type]
+    return pa.StructArray.from_arrays(columns, names=names).cast(keys.type)
 
 
 def _value(keys: KeyColumns) -> Column:
     """The key columns, under names of our own since the user's may be ambiguous; null if too long to collect."""
-    parts = keys.columns()
+    parts = keys.values()
     value = F.struct(*(part.alias(f"p{i}") for i, part in enumerate(parts)))
     texts = [part for part, kind in zip(parts, keys.types(), strict=True) if _may_be_long(kind)]
     if not texts:

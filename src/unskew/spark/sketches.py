@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from unskew.core.hashing import Hashes, buckets_of, hash_keys
 from unskew.core.histogram import Histogram, Measures
-from unskew.spark.keys import KeyColumns, quoted
+from unskew.spark.keys import KeyColumns, free_name, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -27,13 +27,29 @@ _TRACKED = 16_384
 """Items that the sketch of heavy keys counts."""
 
 
-def aggregates(keys: KeyColumns, key_hash: str, buckets: int, among: str = "") -> list[Column]:
-    """The figures to gather from a DataFrame that has the key's hash in the column `key_hash`.
+@dataclass(frozen=True)
+class SketchedColumns:
+    """The columns that the sketches read, by name: the hash of the key, and the key as a sketch holds it."""
+
+    key_hash: str
+    item: str
+
+    @classmethod
+    def beside(cls, *taken: Sequence[str]) -> SketchedColumns:
+        """With names that differ from those in `taken`."""
+        return cls(free_name("__hash", *taken), free_name("__key", *taken))
+
+    def of(self, keys: KeyColumns) -> dict[str, Column]:
+        """The columns to add to the DataFrame."""
+        return {self.key_hash: keys.hash(), self.item: _item(keys)}
+
+
+def aggregates(sketched: SketchedColumns, buckets: int, among: str = "") -> list[Column]:
+    """The figures to gather from a DataFrame that has the sketched columns.
 
     `among` is an SQL condition on the rows to count. It is text because Spark's Python columns have no FILTER.
     """
-    hash_column = quoted(key_hash)
-    item = _item(keys) if holds_values(keys) else hash_column
+    hash_column, item = quoted(sketched.key_hash), quoted(sketched.item)
     bucket = f"CAST(pmod({hash_column}, {buckets}) AS INT)"
     figures = {
         "heavy": f"approx_top_k({item}, {HEAVY}, {_TRACKED})",
@@ -94,17 +110,30 @@ def merged_hashes(histogram: Histogram) -> Histogram:
     return merged.trimmed(merged.capacity)
 
 
-def _item(keys: KeyColumns) -> str:
-    """The key as the sketch holds it: a timestamp as a number, since a Python datetime depends on the time zone."""
-    item = quoted(keys.names[0])
-    return f"unix_micros({item})" if _is_timestamp(keys.type) else item
+def _item(keys: KeyColumns) -> Column:
+    """The key as the sketch holds it: its hash, or its value, if that can be a number or a string in Python.
+
+    Dates and times become numbers, since Python has none before the year 1 or after 9999, and its times depend on
+    the time zone.
+    """
+    if not holds_values(keys):
+        return keys.hash()
+    value = keys.values()[0]
+    if pa.types.is_date(keys.type):
+        return F.unix_date(value)
+    if pa.types.is_timestamp(keys.type):
+        return F.unix_micros(value) if keys.type.tz is not None else _micros_without_zone(value)
+    return value
+
+
+def _micros_without_zone(time: Column) -> Column:
+    minutes = (F.unix_date(time.cast("date")).cast("long") * 24 + F.hour(time)) * 60 + F.minute(time)
+    return minutes * 60_000_000 + (F.extract(F.lit("SECOND"), time) * 1_000_000).cast("long")
 
 
 def _values(items: list[Any], key_type: pa.DataType) -> pa.Array:
-    return (
-        pa.array(items, pa.int64()).cast(key_type) if _is_timestamp(key_type) else pa.array(items, key_type)
-    )
-
-
-def _is_timestamp(key_type: pa.DataType) -> bool:
-    return pa.types.is_timestamp(key_type) and key_type.tz is not None
+    if pa.types.is_date(key_type):
+        return pa.array(items, pa.int32()).cast(key_type)
+    if pa.types.is_timestamp(key_type):
+        return pa.array(items, pa.int64()).cast(key_type)
+    return pa.array(items, key_type)

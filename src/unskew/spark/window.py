@@ -6,15 +6,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyspark.sql import Window
+from pyspark.sql import functions as F
 
 from unskew.core.chains.plan import ChainPlan
 from unskew.core.histogram import DEFAULT_BUCKETS
 from unskew.core.plan import Plan
+from unskew.spark.explained import explained
 from unskew.spark.kept import Kept
-from unskew.spark.keys import Key, key_columns
+from unskew.spark.keys import Key, KeyColumns, Part, check_batch, column, grouping_columns
 from unskew.spark.measure import Sample
 from unskew.spark.options import Options, hashing_suffices, observed, plan_for
 from unskew.spark.slot_expression import slot_column, slot_subquery
+from unskew.spark.worth import MEASURING, reason_to_step_aside, requires_all_keys
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, WindowSpec
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
 def window(
     df: DataFrame,
     key: Key,
-    *more: str,
+    *more: Part,
     slots: int | None = None,
     planner: str = "auto",
     plan: Plan | ChainPlan | Kept | str | Path | None = None,
@@ -37,14 +40,31 @@ def window(
     `.over(w)` on `rows`, which has the columns of `df` and no others. Spark refuses `.over(w)` inside `.agg(…)`:
     aggregate first, then select.
     """
-    keys = key_columns(df, key, *more)
+    check_batch(df)
+    keys = grouping_columns(df, key, *more)
     options = Options(slots, planner, plan, sample, weight, buckets)
+    plain = Window.partitionBy(*keys.columns())
+    if keys.obstacle is not None:
+        return df, plain
     options.check(df, keys)
     options.refuse_split("a window needs them whole, so choose another")
-    chosen = plan_for([(df, keys)], options, "window", "window")
+    if requires_all_keys(df.sparkSession):
+        return df, plain
+    chosen = None
+    if not (options.leaves_choice() and _steps_aside(df, keys, options, plain)):
+        chosen = plan_for([(df, keys)], options, "window", "window")
     (df,) = observed([(df, keys)], options)
     if chosen is None or hashing_suffices(chosen, options):
-        return df, Window.partitionBy(*keys.columns())
+        return df, plain
     rows = df.repartitionById(chosen.slots, slot_column(chosen.table, keys.hash()))
     slot = slot_subquery(chosen.table, keys, df.sparkSession)
     return rows, Window.partitionBy(slot, *keys.columns())
+
+
+def _steps_aside(df: DataFrame, keys: KeyColumns, options: Options, plain: WindowSpec) -> bool:
+    """Whether plain Spark should do this; a kept plan needs no measuring."""
+    counted = df.select("*", F.count(F.lit(1)).over(plain).alias("n"))
+    parts = [expr.alias(f"k{i}") for i, expr in enumerate(keys.exprs)]
+    measured = df.select(*parts, *([column(options.weight)] if options.weight else []))
+    reason = reason_to_step_aside(explained(counted), "window", df.sparkSession, [measured])
+    return reason is not None and not (options.known_plan and reason.startswith(MEASURING))

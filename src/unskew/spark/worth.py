@@ -59,7 +59,7 @@ def reason_to_step_aside(
     """
     if plan is None:
         return "Spark's plan for it cannot be read"
-    if setting(spark, "spark.sql.requireAllClusterKeysForDistribution") == "true":
+    if requires_all_keys(spark):
         return "spark.sql.requireAllClusterKeysForDistribution is true, so rows placed by slot would be shuffled again"
     exchanges = own_exchanges(operator_of(plan.physical))
     if not exchanges:
@@ -78,6 +78,11 @@ def reason_to_step_aside(
         if all(needed):
             expensive = next(filter(None, (_twice(each, cores) for each in needed)), "")
     return f"{MEASURING} {expensive} a second time" if expensive else None
+
+
+def requires_all_keys(spark: SparkSession) -> bool:
+    """Whether Spark shuffles rows again that are placed by a function of their key."""
+    return setting(spark, "spark.sql.requireAllClusterKeysForDistribution") == "true"
 
 
 def _twice(plan: Explained | None, cores: int) -> str:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyspark.sql import types as T
 
 from unskew.core.migration.policy import Policy
-from unskew.spark.keys import Key, KeyColumns, field, key_columns
+from unskew.spark.keys import Key, KeyColumns, check_frame, field, named_key_columns
 from unskew.spark.versions.private import from_arrow_schema, to_arrow_schema
 from unskew.streaming.driver.operator_spec import OperatorSpec
 from unskew.streaming.driver.placement import Placement
@@ -39,11 +39,12 @@ def stream(
     windows that close and for expiry by event time. Choose what to keep with `aggregate`, `update` or
     `update_each`, then `start` it.
     """
+    check_frame(events)
     if not events.isStreaming:
         raise ValueError(
             "events is not a streaming DataFrame: read it with spark.readStream, or use unskew.groupBy"
         )
-    keys = key_columns(events, key, *more)
+    keys = named_key_columns(events, key, *more)
     if watermark is not None and time is None:
         raise ValueError("a watermark needs time=, the event-time column")
     if time is not None and not isinstance(
@@ -232,7 +233,7 @@ class StatefulStream:
         own key, keys that occur together are put on one executor, so that most records need not cross the network.
         """
         nothing = self.specs[0].input.sparkSession.createDataFrame([], self.schema)
-        return Stream(nothing, key_columns(nothing, key, *more), None, None, self.specs)
+        return Stream(nothing, named_key_columns(nothing, key, *more), None, None, self.specs)
 
     def start(
         self,

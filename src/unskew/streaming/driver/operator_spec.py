@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import pyarrow as pa
 
 from unskew.core.hashing import HASH_NAME
-from unskew.spark.keys import KeyColumns, key_columns
+from unskew.spark.keys import KeyColumns, named_key_columns
 from unskew.streaming.operators.operator import Operator
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class OperatorSpec:
     def key_hash_before(self, upstream: OperatorSpec) -> Column | None:
         """The hash of the key that a record had at the operator before, if that one emits its key unchanged."""
         try:
-            keys = key_columns(self.input, upstream.keys.names)
+            keys = named_key_columns(self.input, upstream.keys.names)
         except ValueError:
             return None
         return keys.hash() if keys.type.equals(upstream.keys.type) else None

@@ -1,0 +1,73 @@
+"""Rows placed for a function on groups: by slot, or where Spark would have them, and sorted by key.
+
+From here `apply` runs the user's function on a partition as one stream of Arrow batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+
+from unskew.core.plan import Plan
+from unskew.spark.apply import in_arrow, in_pandas
+from unskew.spark.explained import Explained
+from unskew.spark.group_streams import ConversionSettings, Layout
+from unskew.spark.keys import KeyColumns, column, free_name
+from unskew.spark.slot_expression import slot_column
+from unskew.spark.user_function import argument_count
+from unskew.spark.worth import operator_of, own_exchanges
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+
+def placed_by_plan(rows: DataFrame, keys: KeyColumns, plan: Plan) -> DataFrame:
+    """The rows shuffled by slot."""
+    return rows.repartitionById(plan.slots, slot_column(plan.table, keys.hash()))
+
+
+def placed_by_spark(rows: DataFrame, keys: KeyColumns, spark_plan: Explained | None) -> DataFrame:
+    """The rows where Spark would have them for this key: where they are, if `spark_plan` needs no shuffle."""
+    if spark_plan is None or own_exchanges(operator_of(spark_plan.physical)):
+        return rows.repartition(*keys.columns())
+    # Nothing else would tell Spark that the groups must stay whole: it may split a partition of a skewed join.
+    by_key = Window.partitionBy(*keys.columns()).orderBy(*keys.columns())
+    return rows.select("*", F.row_number().over(by_key).alias(free_name("__row", rows.columns)))
+
+
+def apply_by_partition(
+    placed: DataFrame,
+    user_columns: list[str],
+    keys: KeyColumns,
+    method: str,
+    func: Callable[..., Any],
+    schema: StructType | str,
+    result_schema: StructType,
+) -> DataFrame:
+    """One Arrow stream per partition of placed rows; `result_schema` is `schema` as Spark has parsed it."""
+    apply = in_pandas if method == "applyInPandas" else in_arrow
+    settings = ConversionSettings.of(placed.sparkSession.conf.get)
+    ordered, layout = _in_order(placed, user_columns, keys)
+    return ordered.mapInArrow(apply(func, argument_count(func), layout, result_schema, settings), schema)
+
+
+def _in_order(rows: DataFrame, user_columns: list[str], keys: KeyColumns) -> tuple[DataFrame, Layout]:
+    """The rows sorted by key within their partitions; an expression is added as a hidden column."""
+    positions = keys.positions(rows)
+    names, order, hidden = list(rows.columns), [], []
+    for i, expr in enumerate(keys.exprs):
+        if positions[i] is None:
+            positions[i] = len(names)
+            names.append(free_name("__key", names))
+            hidden.append(expr.alias(names[-1]))
+            order.append(column(names[-1]))
+        else:
+            order.append(expr)
+    ordered = (rows.select("*", *hidden) if hidden else rows).sortWithinPartitions(*order)
+    if len(set(names)) < len(names):
+        ordered = ordered.toDF(*(f"c{i}" for i in range(len(names))))
+    return ordered, Layout(tuple(at for at in positions if at is not None), tuple(user_columns))
