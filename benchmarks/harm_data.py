@@ -176,6 +176,8 @@ class Inputs:
         """Written to Parquet once, so that every run reads the same files."""
         if name not in self._made:
             path = str(self.folder / name)
-            make().write.parquet(path)
-            self._made[name] = self.spark.read.parquet(path)
+            rows = make()
+            rows.write.parquet(path)
+            # Without a schema, Connect reads it from the files in a job of its own, now and then: it keeps some plans.
+            self._made[name] = self.spark.read.schema(rows.schema).parquet(path)
         return self._made[name]

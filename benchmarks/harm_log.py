@@ -75,15 +75,10 @@ class Log:
         deadline = time.monotonic() + _PATIENCE
         while time.monotonic() < deadline:
             self._events += self._read()
-            # the start of the fence's query is the first event that has the tag, the end of its task the last
-            # one of interest; both are in the log or the next reading continues after them
-            tagged = [at for at, event in enumerate(self._events) if _has_tag(event, tag)]
-            ended = tagged and any(
-                event["Event"] == "SparkListenerTaskEnd" for event in self._events[tagged[-1] :]
-            )
-            if ended:
-                events, self._events = self._events[: tagged[0]], []
-                return events
+            rest = _without_fence(self._events, tag)
+            if rest is not None:
+                self._events = []
+                return rest
             time.sleep(0.01)
         raise TimeoutError(f"Spark's event log did not show a finished job within {_PATIENCE:.0f} s")
 
@@ -99,11 +94,30 @@ class Log:
                     yield json.loads(line)
 
 
-def _has_tag(event: dict[str, Any], tag: str) -> bool:
-    if event["Event"] == "SparkListenerJobStart":
-        return tag in event["Properties"].get("spark.job.tags", "")
-    # Spark puts session and thread before the tag
-    return any(name.endswith(tag) for name in event.get("jobTags", ()))
+def _without_fence(events: list[dict[str, Any]], tag: str) -> list[dict[str, Any]] | None:
+    """The events that do not belong to the fence, or None if its end is not among them yet.
+
+    Two threads of Spark report: an event of the run before may come after the first of the fence.
+    """
+    queries = {
+        event["executionId"] for event in events if any(tag in name for name in event.get("jobTags", ()))
+    }
+    stages = {
+        stage
+        for event in events
+        if event["Event"] == "SparkListenerJobStart" and tag in event["Properties"].get("spark.job.tags", "")
+        for stage in event["Stage IDs"]
+    }
+    rest = [
+        event
+        for event in events
+        if event.get("executionId") not in queries
+        and not stages.intersection(
+            [event["Stage ID"]] if "Stage ID" in event else event.get("Stage IDs", ())
+        )
+    ]
+    ended = any(event.get("Stage ID") in stages for event in events)
+    return rest if ended else None
 
 
 def _plans(events: list[dict[str, Any]], started: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
