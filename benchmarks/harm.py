@@ -87,14 +87,21 @@ def _measure(mode: str, names: list[str], folder: Path, options: argparse.Namesp
     from benchmarks.harm_run import Bench, session
 
     part = folder / f"harm-{mode}.json"
-    stamp = {"commit": commit(), "scale": options.scale, "turns": options.turns}
+    settings = {"scale": options.scale, "turns": options.turns}
     record = _read(part)
-    if options.again or {name: record.get(name) for name in stamp} != stamp:
-        kept = record.get("jobs", {}) if options.names else {}
-        record = {**stamp, "when": time.strftime("%Y-%m-%d"), "machine": machine(), "jobs": kept}
-        done: set[str] = set()
-    else:
-        done = set(record["jobs"]) - set(names if options.names else ())
+    if {name: record.get(name) for name in settings} != settings:
+        record = {"jobs": {}}  # figures of another scale do not compare
+    record |= {**settings, "when": time.strftime("%Y-%m-%d"), "machine": machine()}
+    # The commit is noted per job, since a run of a few jobs leaves the others as they are. A record that is being
+    # rewritten makes the tree dirty, so that does not count.
+    now = commit()
+    done = {
+        name
+        for name, job in record["jobs"].items()
+        if job["commit"].removesuffix("-dirty") == now.removesuffix("-dirty")
+    }
+    if options.again or options.names:
+        done -= set(names)
     todo = [name for name in names if name not in done]
     print(f"\n== {mode}: {len(todo)} jobs to run, {len(names) - len(todo)} in the record", flush=True)
     if not todo:
@@ -105,7 +112,7 @@ def _measure(mode: str, names: list[str], folder: Path, options: argparse.Namesp
         spark = session(mode == "connect", events, quick=options.turns == 0)
         bench = Bench(spark, Log(spark, events), Inputs(spark, Path(temporary), options.scale), options.turns)
         for name in todo:
-            record["jobs"][name] = bench.record(JOBS[name])
+            record["jobs"][name] = {**bench.record(JOBS[name]), "commit": now}
             print(_line(name, record["jobs"][name]), flush=True)
             part.write_text(json.dumps(record, indent=1, default=float) + "\n")
         spark.stop()
@@ -128,22 +135,26 @@ def _line(name: str, job: dict[str, Any]) -> str:
 def _judge(folder: Path) -> bool:
     """Write one record of both modes, print the bars, and say whether all pass."""
     modes = {mode: record for mode in MODES if (record := _read(folder / f"harm-{mode}.json"))}
-    bars = [bar for mode, record in modes.items() for bar in bars_of(mode, record["jobs"])]
+    bars = [bar for mode, record in modes.items() for bar in bars_of(mode, record)]
     print()
     for bar in bars:
         print(bar.line())
     rows = [{**bar.__dict__, "passed": bar.passed} for bar in bars]
     path = folder / "harm.json"
-    path.write_text(json.dumps({"bars": rows, **modes}, indent=1, default=float) + "\n")
+    commits = sorted({job["commit"] for record in modes.values() for job in record["jobs"].values()})
+    whole = {"commit": ", ".join(commits), "bars": rows, **modes}
+    path.write_text(json.dumps(whole, indent=1, default=float) + "\n")
     short = sum(not bar.passed for bar in bars)
     print(f"\n{len(bars) - short} of {len(bars)} bars pass; details in {path}")
     return not short
 
 
-def bars_of(mode: str, jobs: dict[str, Any]) -> list[Bar]:
-    """One bar per fault: how many of the jobs have it, and which."""
-    bars = []
+def bars_of(mode: str, record: dict[str, Any]) -> list[Bar]:
+    """One bar per fault: how many of the jobs have it, and which; none for time if nothing was timed."""
+    jobs, bars = record["jobs"], []
     for fault, text in BARS.items():
+        if fault == "time" and not record["turns"]:
+            continue
         names = [name for name, job in jobs.items() if fault in job["faults"]]
         note = f"of {len(jobs)}{': ' if names else ''}{'; '.join(names)}"
         bars.append(Bar(f"{mode}: {text}", len(names), 0, note=note))
