@@ -139,7 +139,7 @@ docs-aggregates: $(STAMP) ## Write the tables of stream aggregates in the docs f
 	$(BIN)/python scripts/aggregate_table.py
 
 .PHONY: bench
-bench: bench-core bench-batch bench-stream bench-locality ## Run every benchmark
+bench: bench-core bench-batch bench-harm bench-stream bench-locality ## Run every benchmark
 
 .PHONY: bench-core
 bench-core: $(STAMP) ## Measure the core against its bars; non-zero exit if one falls short
@@ -148,6 +148,14 @@ bench-core: $(STAMP) ## Measure the core against its bars; non-zero exit if one 
 .PHONY: bench-batch
 bench-batch: $(STAMP) ## Measure the batch operators against stock Spark (long)
 	$(WITH_JAVA) $(BIN)/python -m benchmarks.batch
+
+.PHONY: bench-harm
+bench-harm: $(STAMP) ## Run everyday jobs plain and unskewed, continuing a stopped run; fails if one is worse (long)
+	$(WITH_JAVA) $(BIN)/python -m benchmarks.harm --both
+
+.PHONY: docs-harm
+docs-harm: $(STAMP) ## Write the table of everyday jobs in the docs from the record of bench-harm
+	$(BIN)/python -m benchmarks.harm --docs
 
 .PHONY: bench-stream
 bench-stream: $(STAMP) ## Measure the live operator against Spark's own stateful ones (long)
