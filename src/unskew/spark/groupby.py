@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 from unskew.core.chains.plan import ChainPlan
 from unskew.core.histogram import DEFAULT_BUCKETS
 from unskew.core.plan import Plan
+from unskew.core.routing import RoutingTable
 from unskew.spark.chain import check_chain, plan_chain
 from unskew.spark.combining import combines
 from unskew.spark.explained import Explained, explained
@@ -33,7 +34,8 @@ from unskew.spark.keys import (
 from unskew.spark.measure import Sample
 from unskew.spark.no_measure import measuring_allowed, warn_plain
 from unskew.spark.options import Options, hashing_suffices, observed, plan_for, split_plan
-from unskew.spark.placed_groups import apply_by_partition, placed_by_plan, placed_by_spark
+from unskew.spark.placed_groups import apply_by_partition, kept_in_place, placed_by_spark
+from unskew.spark.placement import placed, placed_by
 from unskew.spark.slot_expression import slot_column
 from unskew.spark.user_function import takes_batches, without_column, without_slot
 from unskew.spark.versions.private import is_remote
@@ -225,10 +227,17 @@ class Grouped:
         return (self.df if rows is None else rows).groupBy(*self.keys.columns())
 
     def _builtin(self, name: str, cols: Sequence[str]) -> DataFrame:
-        if self.keys.obstacle is None and not self.options.leaves_choice():
+        if self.keys.obstacle is None and (not self.options.leaves_choice() or self._placed_by() is not None):
             return self._aggregate(lambda grouped: getattr(grouped, name)(*cols))
         result: DataFrame = getattr(self._plain(), name)(*cols)
         return result
+
+    def _placed_by(self, spark_plan: Explained | None = None) -> RoutingTable | None:
+        """The table that the rows are placed by already: any for this key, or the one that was asked for."""
+        plan = self.options.known_plan
+        if plan is None and not self.options.leaves_choice():
+            return None
+        return placed_by(self.df, self.keys, spark_plan, None if plan is None else plan.table)
 
     def _aggregate(self, method: Callable[[GroupedData], DataFrame]) -> DataFrame:
         """Run an aggregation on slots, unless plain Spark does it as well, and take the slot out of the result."""
@@ -236,40 +245,39 @@ class Grouped:
         plain = method(self._plain())
         if self.keys.obstacle is not None or requires_all_keys(self.df.sparkSession):
             return plain
+        chooses = self.options.leaves_choice()
+        spark_plan = explained(plain) if chooses else None
+        name = free_name("__slot", self.df.columns, plain.columns)
+        table = self._placed_by(spark_plan)
+        if table is not None:
+            return method(self._by_slot(self.df, table, name)).drop(name)
+        if chooses and combines(spark_plan):
+            return plain
         plan = None
-        if self.options.leaves_choice():
-            spark_plan = explained(plain)
-            if combines(spark_plan):
-                return plain
-            aside = self._steps_aside(spark_plan, "aggregate")
-        else:
-            aside = False
-        if not aside:
+        if not (chooses and self._steps_aside(spark_plan, "aggregate")):
             plan = plan_for([(self.df, self.keys)], self.options, kind="aggregate")
         if plan is None or hashing_suffices(plan, self.options):
             return plain if self._rows is self.df else method(self._plain(self._rows))
-        name = free_name("__slot", self.df.columns, plain.columns)
-        return method(self._on_slots(plan, name)).drop(name)
+        shuffled = placed(self._rows, self.keys, plan.table)
+        return method(self._by_slot(shuffled, plan.table, name)).drop(name)
 
     def _steps_aside(self, spark_plan: Explained | None, kind: Kind) -> bool:
         """Whether plain Spark should do what it would do by this plan; a kept plan needs no measuring."""
         reason = reason_to_step_aside(spark_plan, kind, self.df.sparkSession, [measured_part(self)])
         return reason is not None and not (self.options.known_plan and reason.startswith(MEASURING))
 
-    def _on_slots(self, plan: Plan, name: str) -> GroupedData:
-        """Rows shuffled by slot and grouped by slot, called `name`, and key.
+    def _by_slot(self, rows: DataFrame, table: RoutingTable, name: str) -> GroupedData:
+        """Rows that are placed by the table, grouped by slot, called `name`, and key.
 
         The slot is an expression of the key, so grouping by both is grouping by key, and Spark sees that the shuffle
         by slot suffices.
         """
-        slot = slot_column(plan.table, self.keys.hash())
-        shuffled = self._rows.repartitionById(plan.slots, slot)
-        return shuffled.groupBy(slot.alias(name), *self.keys.columns())
+        return rows.groupBy(slot_column(table, self.keys.hash()).alias(name), *self.keys.columns())
 
-    def _on_slot_column(self, plan: Plan, name: str) -> GroupedData:
-        """As `_on_slots`, with the slot as a column called `name`, which the user's function must not see."""
-        routed = self._rows.withColumn(name, slot_column(plan.table, self.keys.hash()))
-        return routed.repartitionById(plan.slots, name).groupBy(column(name), *self.keys.columns())
+    def _on_slot_column(self, table: RoutingTable, name: str) -> GroupedData:
+        """Rows shuffled and grouped by slot, a column called `name` that the user's function must not see, and key."""
+        routed = self._rows.withColumn(name, slot_column(table, self.keys.hash()))
+        return routed.repartitionById(table.slots, name).groupBy(column(name), *self.keys.columns())
 
     def _apply(
         self,
@@ -287,23 +295,33 @@ class Grouped:
             result, spark_plan, plan = plain, None, None
         else:
             spark_plan = explained(plain) if self.options.leaves_choice() else None
-            aside = self.options.leaves_choice() and self._steps_aside(spark_plan, "function")
-            plan = None if aside else self.plan if merge is None else self._split_plan()
+            table = self._placed_by(spark_plan) if merge is None else None
+            aside = (
+                table is None and self.options.leaves_choice() and self._steps_aside(spark_plan, "function")
+            )
+            plan = None
+            if not aside and table is None:
+                plan = self.plan if merge is None else self._split_plan()
             rows = self._rows
             if self._can_stream_partitions() and not takes_batches(func):
                 # Also if hashing is as good as any table: a stream per partition is faster than a stream per group.
-                table = plan if aside else plan or self._plan
-                if table is None:
-                    placed = placed_by_spark(rows, self.keys, spark_plan)
+                by_plan = None if aside or table is not None else plan or self._plan
+                if table is not None:
+                    in_place = kept_in_place(rows, self.keys, slot_column(table, self.keys.hash()))
+                elif by_plan is not None:
+                    in_place = placed(rows, self.keys, by_plan.table)
                 else:
-                    placed = placed_by_plan(rows, self.keys, table)
+                    in_place = placed_by_spark(rows, self.keys, spark_plan)
                 result = apply_by_partition(
-                    placed, self.df.columns, self.keys, method, func, schema, plain.schema
+                    in_place, self.df.columns, self.keys, method, func, schema, plain.schema
                 )
+            elif table is not None:
+                result = self._apply_by_group(rows, table, method, func, schema)
             elif plan is None:
                 result = plain if rows is self.df else getattr(self._plain(rows), method)(func, schema)
             else:
-                result = self._apply_by_group(plan, method, func, schema)
+                shuffled = placed(rows, self.keys, plan.table)
+                result = self._apply_by_group(shuffled, plan.table, method, func, schema)
         if merge is None:
             return result
         merged: DataFrame = getattr(result.groupBy(*map(column, self.keys.result_names)), method)(
@@ -316,16 +334,21 @@ class Grouped:
         return self.df.sparkSession.version.startswith("4.3.")
 
     def _apply_by_group(
-        self, plan: Plan, method: str, func: Callable[..., Any], schema: StructType | str
+        self,
+        rows: DataFrame,
+        table: RoutingTable,
+        method: str,
+        func: Callable[..., Any],
+        schema: StructType | str,
     ) -> DataFrame:
-        """One Arrow stream per group, by PySpark's own method."""
+        """One Arrow stream per group of placed rows, by PySpark's own method."""
         name = free_name("__slot", self.df.columns)
-        if plan.table.is_split:
+        if table.is_split:
             # A split key's slot is drawn once, into a column: an expression would be drawn again after the shuffle.
-            grouped = self._on_slot_column(plan, name)
+            grouped = self._on_slot_column(table, name)
             func = without_column(func, 1, name)
         else:
-            grouped = self._on_slots(plan, name)
+            grouped = self._by_slot(rows, table, name)
         result: DataFrame = getattr(grouped, method)(without_slot(func, 1), schema)
         return result
 
@@ -407,7 +430,7 @@ class Cogrouped:
         else:
             # A column: Spark does not see that two expressions place both sides alike, and would shuffle them again.
             name = free_name("__slot", self.left.df.columns, self.right.df.columns)
-            left, right = (side._on_slot_column(plan, name) for side in sides)
+            left, right = (side._on_slot_column(plan.table, name) for side in sides)
             func = without_slot(without_column(func, 2, name), 2)
         result: DataFrame = getattr(left.cogroup(right), method)(func, schema)
         return result

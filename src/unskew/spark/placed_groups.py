@@ -1,4 +1,4 @@
-"""Rows placed for a function on groups: by slot, or where Spark would have them, and sorted by key.
+"""Rows placed for a function on groups, and sorted by key.
 
 From here `apply` runs the user's function on a partition as one stream of Arrow batches.
 """
@@ -11,31 +11,31 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from unskew.core.plan import Plan
 from unskew.spark.apply import in_arrow, in_pandas
 from unskew.spark.explained import Explained
 from unskew.spark.group_streams import ConversionSettings, Layout
 from unskew.spark.keys import KeyColumns, column, free_name
-from unskew.spark.slot_expression import slot_column
 from unskew.spark.user_function import argument_count
 from unskew.spark.worth import operator_of, own_exchanges
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructType
-
-
-def placed_by_plan(rows: DataFrame, keys: KeyColumns, plan: Plan) -> DataFrame:
-    """The rows shuffled by slot."""
-    return rows.repartitionById(plan.slots, slot_column(plan.table, keys.hash()))
 
 
 def placed_by_spark(rows: DataFrame, keys: KeyColumns, spark_plan: Explained | None) -> DataFrame:
     """The rows where Spark would have them for this key: where they are, if `spark_plan` needs no shuffle."""
     if spark_plan is None or own_exchanges(operator_of(spark_plan.physical)):
         return rows.repartition(*keys.columns())
-    # Nothing else would tell Spark that the groups must stay whole: it may split a partition of a skewed join.
-    by_key = Window.partitionBy(*keys.columns()).orderBy(*keys.columns())
+    return kept_in_place(rows, keys)
+
+
+def kept_in_place(rows: DataFrame, keys: KeyColumns, *slot: Column) -> DataFrame:
+    """The rows where they are, which is together by key (and by slot); a hidden column is added.
+
+    Nothing else would tell Spark that the groups must stay whole: it may split a partition of a skewed join.
+    """
+    by_key = Window.partitionBy(*slot, *keys.columns()).orderBy(*keys.columns())
     return rows.select("*", F.row_number().over(by_key).alias(free_name("__row", rows.columns)))
 
 

@@ -16,7 +16,8 @@ from unskew.spark.kept import Kept
 from unskew.spark.keys import Key, KeyColumns, Part, check_batch, column, grouping_columns
 from unskew.spark.measure import Sample
 from unskew.spark.options import Options, hashing_suffices, observed, plan_for
-from unskew.spark.slot_expression import slot_column, slot_subquery
+from unskew.spark.placement import placed, placed_by
+from unskew.spark.slot_expression import slot_subquery
 from unskew.spark.worth import MEASURING, reason_to_step_aside, requires_all_keys
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def window(
 
     `rows, w = unskew.window(df, "user")` replaces `w = Window.partitionBy("user")`: use `w.orderBy(…)` and
     `.over(w)` on `rows`, which has the columns of `df` and no others. Spark refuses `.over(w)` inside `.agg(…)`:
-    aggregate first, then select.
+    aggregate first, then select. Put functions over one window into one `select`: each `withColumn` sorts again.
     """
     check_batch(df)
     keys = grouping_columns(df, key, *more)
@@ -50,13 +51,18 @@ def window(
     options.refuse_split("a window needs them whole, so choose another")
     if requires_all_keys(df.sparkSession):
         return df, plain
+    wanted = options.known_plan
+    if wanted is not None or options.leaves_choice():
+        table = placed_by(df, keys, None, None if wanted is None else wanted.table)
+        if table is not None:
+            return df, Window.partitionBy(slot_subquery(table, keys, df.sparkSession), *keys.columns())
     chosen = None
     if not (options.leaves_choice() and _steps_aside(df, keys, options, plain)):
         chosen = plan_for([(df, keys)], options, "window", "window")
     (df,) = observed([(df, keys)], options)
     if chosen is None or hashing_suffices(chosen, options):
         return df, plain
-    rows = df.repartitionById(chosen.slots, slot_column(chosen.table, keys.hash()))
+    rows = placed(df, keys, chosen.table)
     slot = slot_subquery(chosen.table, keys, df.sparkSession)
     return rows, Window.partitionBy(slot, *keys.columns())
 

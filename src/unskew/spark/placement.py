@@ -1,0 +1,68 @@
+"""Rows that are placed already: which table they were placed by, so that no operator shuffles them again.
+
+Rows under a plan were shuffled by an expression that names its table by a fingerprint (`slot_expression`), and Spark's
+plan for anything on top of them shows it. Correctness does not depend on what is found here: an operator that groups by
+slot and key gets an exchange from Spark wherever the rows are not so placed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+
+from unskew.core.routing import RoutingTable
+from unskew.spark.explained import Explained, explained
+from unskew.spark.keys import KeyColumns
+from unskew.spark.slot_expression import fingerprint, slot_column
+from unskew.spark.worth import operator_of, own_exchanges
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+_MOST_TABLES = 64
+"""A process rarely has more plans in use; the oldest is forgotten, and its rows are then shuffled again."""
+
+_tables: OrderedDict[int, RoutingTable] = OrderedDict()
+
+_FINGERPRINT = re.compile(r"-least\((\d+), ")
+
+
+def placed(df: DataFrame, keys: KeyColumns, table: RoutingTable) -> DataFrame:
+    """The rows shuffled by slot, which later operators by the same key will notice."""
+    _tables[fingerprint(table)] = table
+    _tables.move_to_end(fingerprint(table))
+    while len(_tables) > _MOST_TABLES:
+        _tables.popitem(last=False)
+    return df.repartitionById(table.slots, slot_column(table, keys.hash()))
+
+
+def placed_by(
+    df: DataFrame, keys: KeyColumns, plan: Explained | None, wanted: RoutingTable | None = None
+) -> RoutingTable | None:
+    """The table that the rows are placed by already, for this very key; only `wanted`, if that is given.
+
+    `plan` is Spark's for an operator on top of the rows, if it is known. No Spark job runs.
+    """
+    if not _tables or (wanted is not None and fingerprint(wanted) not in _tables):
+        return None
+    plan = explained(df) if plan is None else plan
+    if plan is None:
+        return None
+    for node in plan.physical.walk():
+        shown = _FINGERPRINT.search(node.text) if node.name == "Exchange" else None
+        table = _tables.get(int(shown[1])) if shown else None
+        if table is None or (wanted is not None and not table.same_routes(wanted)):
+            continue
+        if _needs_no_shuffle(df, keys, slot_column(table, keys.hash())):
+            return table
+    return None
+
+
+def _needs_no_shuffle(df: DataFrame, keys: KeyColumns, slot: Column) -> bool:
+    by_slot = Window.partitionBy(slot, *keys.columns())
+    plan = explained(df.select("*", F.count(F.lit(1)).over(by_slot).alias("n")))
+    return plan is not None and not own_exchanges(operator_of(plan.physical))
