@@ -25,7 +25,7 @@ from tests.spark.frames import (
     setting,
 )
 from unskew.spark.apply import in_arrow
-from unskew.spark.group_streams import ConversionSettings, Layout
+from unskew.spark.group_streams import ConversionSettings, Layout, streamed_groups
 
 # Connect warns about the setting for columns by position.
 pytestmark = pytest.mark.filterwarnings("ignore:The SQL config .* has been deprecated")
@@ -257,14 +257,57 @@ def test_one_shuffle_and_one_stream_per_partition(frames: Frames, method: str) -
     assert "MapInArrow" in physical_plan(result)
 
 
-def test_a_function_on_batches_of_a_group_is_left_to_spark(frames: Frames) -> None:
+@pytest.mark.connect
+@pytest.mark.parametrize("with_key", [False, True])
+@pytest.mark.parametrize("method", ["applyInPandas", "applyInArrow"])
+def test_a_function_on_the_pieces_of_a_group(frames: Frames, method: str, with_key: bool) -> None:
     def same(parts: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
         yield from parts
 
-    grouped = unskew.groupBy(frames.left.select("v", "string"), "string", plan=frames.plans["string"])
-    plan = physical_plan(grouped.applyInPandas(same, "v long, string string"))
-    assert "FlatMapGroupsInPandas" in plan
-    assert "MapInArrow" not in plan
+    def first_piece(key: tuple[Any, ...], parts: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+        # the other pieces are not read, and the key is that of the rows
+        piece = next(parts)
+        assert str(key[0]) == str(piece["string"][0]), (key, piece)
+        yield piece[:1]
+
+    def same_batches(parts: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from parts
+
+    def first_batch(key: tuple[Any, ...], parts: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield next(parts).slice(0, 1)
+
+    functions: dict[tuple[str, bool], Callable[..., Any]] = {
+        ("applyInPandas", False): same,
+        ("applyInPandas", True): first_piece,
+        ("applyInArrow", False): same_batches,
+        ("applyInArrow", True): first_batch,
+    }
+    function = functions[method, with_key]
+    rows = frames.left.select("string", "string")
+    rows = rows.toDF("string", "again") if with_key else frames.left.select("v", "string")
+    grouped = unskew.groupBy(rows, "string", plan=frames.plans["string"])
+    ours = getattr(grouped, method)(function, rows.schema)
+    assert "MapInArrow" in physical_plan(ours)
+    assert_same(ours, getattr(rows.groupBy("string"), method)(function, rows.schema))
+
+
+def test_a_huge_group_is_streamed_in_pieces() -> None:
+    batches = [pa.record_batch({"k": [1] * 4}) for _ in range(100)] + [pa.record_batch({"k": [1, 2, 2]})]
+    held = []
+
+    def source() -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            held.append(batch.num_rows)
+            yield batch
+
+    seen = []
+    for first, pieces in streamed_groups(source(), [0]):
+        next(pieces)
+        seen.append((first["k"][0].as_py(), len(held)))
+        if len(seen) == 1:
+            assert sum(piece.num_rows for piece in pieces) == 397
+    assert seen == [(1, 2), (2, 101)]
+    assert list(streamed_groups([], [0])) == []
 
 
 def split(columns: str) -> list[str]:

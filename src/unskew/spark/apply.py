@@ -19,13 +19,24 @@ import pyarrow as pa
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import types as T
 
-from unskew.spark.group_streams import Call, ConversionSettings, Layout, frames, tables, whole_groups
+from unskew.spark.group_streams import (
+    Call,
+    ConversionSettings,
+    Layout,
+    batch_pieces,
+    frame_pieces,
+    frames,
+    streamed_groups,
+    tables,
+    whole_groups,
+)
 from unskew.spark.versions.private import (
     arrow_fields,
     enforce_schema,
     fail_on_stop_iteration,
     pickle_by_value,
     to_arrow,
+    verify_batches,
     verify_frame,
     verify_table,
 )
@@ -58,17 +69,29 @@ def in_pandas(
     layout: Layout,
     schema: T.StructType,
     settings: ConversionSettings,
+    *,
+    in_pieces: bool = False,
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """A function for `mapInArrow` that treats a partition sorted by key as `applyInPandas` treats its groups.
 
-    `func` takes one or two `arguments`, `layout` says where the key columns are, `schema` is that of the results.
+    `func` takes one or two `arguments`, `layout` says where the key columns are, `schema` is that of the results. With
+    `in_pieces` the function takes and returns iterators of frames, so that no group is in memory as a whole.
     """
 
     def apply(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        calls = (
-            call for rows in whole_groups(batches, layout.keys) for call in frames(*rows, layout, settings)
-        )
-        checked = (_checked_frame(result, schema, settings) for result in _results(func, arguments, calls))
+        results: Iterator[Any]
+        if in_pieces:
+            groups = streamed_groups(batches, layout.keys)
+            calls = (frame_pieces(first, pieces, layout, settings) for first, pieces in groups)
+            results = (
+                frame for frames_of_group in _results(func, arguments, calls) for frame in frames_of_group
+            )
+        else:
+            whole = whole_groups(batches, layout.keys)
+            results = _results(
+                func, arguments, (call for rows in whole for call in frames(*rows, layout, settings))
+            )
+        checked = (_checked_frame(result, schema, settings) for result in results)
         return in_bulk(checked, lambda results: _one_batch(results, schema, settings), _copied)
 
     return apply
@@ -80,13 +103,28 @@ def in_arrow(
     layout: Layout,
     schema: T.StructType,
     settings: ConversionSettings,
+    *,
+    in_pieces: bool = False,
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """As `in_pandas`, for `applyInArrow`."""
 
     def apply(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         target = arrow_fields(schema, large=settings.large)
-        calls = (call for rows in whole_groups(batches, layout.keys) for call in tables(*rows, layout))
-        checked = (_checked_table(result, target, settings) for result in _results(func, arguments, calls))
+        if in_pieces:
+            groups = streamed_groups(batches, layout.keys)
+            calls = (batch_pieces(first, pieces, layout) for first, pieces in groups)
+            checked = (
+                _fitting(pa.Table.from_batches([batch]), target, settings)
+                for result in _results(func, arguments, calls)
+                for batch in verify_batches(result)
+            )
+        else:
+            whole = whole_groups(batches, layout.keys)
+            calls = (call for rows in whole for call in tables(*rows, layout))
+            checked = (
+                _fitting(verify_table(result), target, settings)
+                for result in _results(func, arguments, calls)
+            )
         return in_bulk(checked, _joined, _copied)
 
     return apply
@@ -208,8 +246,9 @@ def _rows(result: Any) -> int:
     return len(result) if isinstance(result, pd.DataFrame) else int(result.num_rows)
 
 
-def _checked_table(result: Any, target: pa.Schema, settings: ConversionSettings) -> pa.Table:
-    table = enforce_schema(verify_table(result), target, by_name=settings.by_name)
+def _fitting(result: pa.Table, target: pa.Schema, settings: ConversionSettings) -> pa.Table:
+    """The result with its columns in the order of the schema; one that does not fit is refused."""
+    table = enforce_schema(result, target, by_name=settings.by_name)
     # Spark would stop with an error that does not name the cause.
     if table.num_columns == 0 and table.num_rows:
         counts = {"expected": str(len(target)), "actual": "0"}

@@ -115,6 +115,46 @@ def whole_groups(batches: Iterable[pa.RecordBatch], keys: Sequence[int]) -> Iter
         yield group, np.array([0, group.num_rows])
 
 
+def streamed_groups(
+    batches: Iterable[pa.RecordBatch], keys: Sequence[int]
+) -> Iterator[tuple[pa.RecordBatch, Iterator[pa.RecordBatch]]]:
+    """Cut rows that are sorted by key into groups: the first piece of each, and all its pieces as they arrive.
+
+    Holds two batches, however large a group is. What is left of a group is skipped when the next one is asked for.
+    """
+    pieces = _pieces(batches, keys)
+    upcoming = next(pieces, None)
+
+    def rest_of_group(piece: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        nonlocal upcoming
+        yield piece
+        while upcoming is not None and upcoming[1]:
+            following = upcoming[0]
+            upcoming = next(pieces, None)
+            yield following
+
+    while upcoming is not None:
+        first = upcoming[0]
+        upcoming = next(pieces, None)
+        group = rest_of_group(first)
+        yield first, group
+        for _ in group:
+            pass
+
+
+def _pieces(batches: Iterable[pa.RecordBatch], keys: Sequence[int]) -> Iterator[tuple[pa.RecordBatch, bool]]:
+    """The part of each group that is in one batch, and whether it continues the group of the piece before."""
+    before: pa.RecordBatch | None = None
+    for batch in batches:
+        if batch.num_rows == 0:
+            continue
+        continues = before is not None and _continues(before, batch, keys)
+        starts = [0, *group_starts([batch.column(k) for k in keys]).tolist(), batch.num_rows]
+        for start, end in pairwise(starts):
+            yield batch.slice(start, end - start), continues and start == 0
+        before = batch
+
+
 def group_starts(keys: Sequence[pa.Array]) -> NDArray[np.int64]:
     """The rows after the first whose key differs from the row before; as Spark groups, null = null, NaN = NaN, -0 = 0.
 
@@ -189,6 +229,33 @@ def frames(
                 tuple(series[k].iloc[start] for k in layout.keys),
                 all_rows.iloc[start:end].reset_index(drop=True),
             )
+
+
+def frame_pieces(
+    first: pa.RecordBatch, pieces: Iterator[pa.RecordBatch], layout: Layout, settings: ConversionSettings
+) -> Call:
+    """The key of a group and the frames of its pieces, each converted when it is asked for."""
+
+    def series(piece: pa.RecordBatch) -> list[pd.Series[Any]]:
+        rows = pa.Table.from_batches([piece])
+        return _series(rows, from_arrow_schema(rows.schema), settings)
+
+    key = tuple(columns.iloc[0] for columns in _at(series(first.slice(0, 1)), layout.keys))
+    return key, (layout.joined(series(piece)) for piece in pieces)
+
+
+def batch_pieces(first: pa.RecordBatch, pieces: Iterator[pa.RecordBatch], layout: Layout) -> Call:
+    """The key of a group (Arrow scalars) and its pieces as record batches."""
+
+    def visible(piece: pa.RecordBatch) -> pa.RecordBatch:
+        columns = piece.columns[: layout.width]
+        return pa.RecordBatch.from_arrays(columns, names=list(layout.names))
+
+    return tuple(first.column(k)[0] for k in layout.keys), map(visible, pieces)
+
+
+def _at(columns: list[Any], positions: Sequence[int]) -> list[Any]:
+    return [columns[position] for position in positions]
 
 
 def _series(rows: pa.Table, schema: T.StructType, settings: ConversionSettings) -> list[pd.Series[Any]]:

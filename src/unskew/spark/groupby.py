@@ -37,7 +37,7 @@ from unskew.spark.options import Options, hashing_suffices, observed, plan_for, 
 from unskew.spark.placed_groups import apply_by_partition, kept_in_place, placed_by_spark
 from unskew.spark.placement import placed, placed_by
 from unskew.spark.slot_expression import slot_column
-from unskew.spark.user_function import takes_batches, without_column, without_slot
+from unskew.spark.user_function import without_column, without_slot
 from unskew.spark.versions.private import is_remote
 from unskew.spark.worth import MEASURING, Kind, reason_to_step_aside, requires_all_keys
 
@@ -303,7 +303,7 @@ class Grouped:
             if not aside and table is None:
                 plan = self.plan if merge is None else self._split_plan()
             rows = self._rows
-            if self._can_stream_partitions() and not takes_batches(func):
+            if self._can_stream_partitions():
                 # Also if hashing is as good as any table: a stream per partition is faster than a stream per group.
                 by_plan = None if aside or table is not None else plan or self._plan
                 if table is not None:

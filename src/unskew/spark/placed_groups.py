@@ -15,7 +15,7 @@ from unskew.spark.apply import in_arrow, in_pandas
 from unskew.spark.explained import Explained
 from unskew.spark.group_streams import ConversionSettings, Layout
 from unskew.spark.keys import KeyColumns, column, free_name
-from unskew.spark.user_function import argument_count
+from unskew.spark.user_function import argument_count, takes_batches
 from unskew.spark.worth import operator_of, own_exchanges
 
 if TYPE_CHECKING:
@@ -52,7 +52,8 @@ def apply_by_partition(
     apply = in_pandas if method == "applyInPandas" else in_arrow
     settings = ConversionSettings.of(placed.sparkSession.conf.get)
     ordered, layout = _in_order(placed, user_columns, keys)
-    return ordered.mapInArrow(apply(func, argument_count(func), layout, result_schema, settings), schema)
+    run = apply(func, argument_count(func), layout, result_schema, settings, in_pieces=takes_batches(func))
+    return ordered.mapInArrow(run, schema)
 
 
 def _in_order(rows: DataFrame, user_columns: list[str], keys: KeyColumns) -> tuple[DataFrame, Layout]:

@@ -108,6 +108,14 @@ def test_what_is_not_a_table_is_refused() -> None:
         private.verify_table(ROWS.to_pandas())
 
 
+def test_what_is_not_an_iterator_of_batches_is_refused() -> None:
+    batches = ROWS.to_batches()
+    assert list(private.verify_batches(iter(batches))) == batches
+    for wrong in (ROWS, iter([ROWS])):
+        with pytest.raises(PySparkTypeError, match=r"iterator of pyarrow\.RecordBatch"):
+            list(private.verify_batches(wrong))
+
+
 def test_stop_iteration_is_an_error() -> None:
     with pytest.raises(RuntimeError, match="StopIteration"):
         private.fail_on_stop_iteration(lambda: next(iter([])))()

@@ -11,7 +11,7 @@ PySpark's Connect client is installed. Nothing here may need unskew on the worke
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import IO, TYPE_CHECKING, Any, cast
 
@@ -157,6 +157,16 @@ def verify_table(result: Any) -> pa.Table:
     from pyspark.worker import verify_return_type
 
     return verify_return_type(result, pa.Table)
+
+
+def verify_batches(result: Any) -> Iterator[pa.RecordBatch]:
+    """Refuse what is not an iterator of record batches, with PySpark's own error: `pyspark.worker.verify_return_type`.
+
+    The public API does this only inside its own operators.
+    """
+    from pyspark.worker import verify_return_type
+
+    return cast("Iterator[pa.RecordBatch]", verify_return_type(result, Iterator[pa.RecordBatch]))
 
 
 def fail_on_stop_iteration(function: Callable[..., Any]) -> Callable[..., Any]:
