@@ -37,8 +37,9 @@ from unskew.streaming.operators.aggregation import Aggregate
 if TYPE_CHECKING:
     from unskew.report.diagnosis_page import write_report
     from unskew.spark.chain import plan_chain
+    from unskew.spark.cogrouped import Cogrouped
     from unskew.spark.diagnose import diagnose
-    from unskew.spark.groupby import ChainedGroups, Cogrouped, Grouped, PlannedChain
+    from unskew.spark.groupby import ChainedGroups, Grouped, PlannedChain
     from unskew.spark.groupby import group_by as groupBy
     from unskew.spark.join import join
     from unskew.spark.kept import Kept
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from unskew.spark.measure import Sample, measure
     from unskew.spark.no_measure import NoMeasure, no_measure
     from unskew.spark.observe import Observed, observe
+    from unskew.spark.pivoted import Pivoted
     from unskew.spark.shuffle_metrics import ShuffleMetrics, ShuffleRead
     from unskew.spark.window import window
     from unskew.streaming.api.state import journal, state
@@ -79,6 +81,7 @@ __all__ = [
     "Observed",
     "PairHistogram",
     "Placement",
+    "Pivoted",
     "Plan",
     "PlanReview",
     "PlannedChain",
@@ -112,11 +115,12 @@ __all__ = [
 _LATER = {
     "groupBy": ("unskew.spark.groupby", "group_by"),
     "Grouped": ("unskew.spark.groupby", "Grouped"),
-    "Cogrouped": ("unskew.spark.groupby", "Cogrouped"),
+    "Cogrouped": ("unskew.spark.cogrouped", "Cogrouped"),
     "ChainedGroups": ("unskew.spark.groupby", "ChainedGroups"),
     "PlannedChain": ("unskew.spark.groupby", "PlannedChain"),
     "join": ("unskew.spark.join", "join"),
     "Kept": ("unskew.spark.kept", "Kept"),
+    "Pivoted": ("unskew.spark.pivoted", "Pivoted"),
     "NoMeasure": ("unskew.spark.no_measure", "NoMeasure"),
     "no_measure": ("unskew.spark.no_measure", "no_measure"),
     "Key": ("unskew.spark.keys", "Key"),

@@ -1,7 +1,7 @@
 """`groupBy`, `cogroup` and `thenBy` on slots: the same groups as Spark's, in better balanced partitions.
 
-The classes here return each other, so they share a module: `Grouped` (by `groupBy`), `Cogrouped` (two of them),
-`ChainedGroups` (by `thenBy`) and `PlannedChain` (what is left of a chain after its first operator).
+The classes here return each other, so they share a module: `Grouped` (by `groupBy`), `ChainedGroups` (by `thenBy`) and
+`PlannedChain` (what is left of a chain after its first operator).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from unskew.core.histogram import DEFAULT_BUCKETS
 from unskew.core.plan import Plan
 from unskew.core.routing import RoutingTable
 from unskew.spark.chain import check_chain, plan_chain
+from unskew.spark.cogrouped import Cogrouped
 from unskew.spark.combining import combines
 from unskew.spark.explained import Explained, explained
 from unskew.spark.kept import Kept
@@ -34,11 +35,12 @@ from unskew.spark.keys import (
 from unskew.spark.measure import Sample
 from unskew.spark.no_measure import measuring_allowed, warn_plain
 from unskew.spark.options import Options, hashing_suffices, observed, plan_for, split_plan
+from unskew.spark.pivoted import Pivoted
 from unskew.spark.placed_groups import apply_by_partition, kept_in_place, placed_by_spark
 from unskew.spark.placement import placed, placed_by
+from unskew.spark.sampling import measured_columns
 from unskew.spark.slot_expression import slot_column
 from unskew.spark.user_function import without_column, without_slot
-from unskew.spark.versions.private import is_remote
 from unskew.spark.worth import MEASURING, Kind, reason_to_step_aside, requires_all_keys
 
 if TYPE_CHECKING:
@@ -263,7 +265,12 @@ class Grouped:
 
     def _steps_aside(self, spark_plan: Explained | None, kind: Kind) -> bool:
         """Whether plain Spark should do what it would do by this plan; a kept plan needs no measuring."""
-        reason = reason_to_step_aside(spark_plan, kind, self.df.sparkSession, [measured_part(self)])
+        reason = reason_to_step_aside(
+            spark_plan,
+            kind,
+            self.df.sparkSession,
+            [measured_columns(self.df, self.keys, self.options.weight)],
+        )
         return reason is not None and not (self.options.known_plan and reason.startswith(MEASURING))
 
     def _by_slot(self, rows: DataFrame, table: RoutingTable, name: str) -> GroupedData:
@@ -368,84 +375,6 @@ class Grouped:
 
 
 @dataclass(frozen=True)
-class Pivoted:
-    """Grouped rows, pivoted on a column; what `Grouped.pivot` returns. Its methods are those of `GroupedData`."""
-
-    groups: Grouped
-    pivot_col: str
-    values: list[Any] | None
-
-    def agg(self, *exprs: Column | dict[str, str]) -> DataFrame:
-        """Aggregate every group for every value of the pivot column, as PySpark's method of this name does."""
-        return self.groups._aggregate(
-            lambda grouped: grouped.pivot(self.pivot_col, self.values).agg(*exprs)  # type: ignore[arg-type]
-        )
-
-    def __getattr__(self, name: str) -> Any:
-        # count, sum, avg, mean, min, max: combined before the shuffle, so plain Spark's own
-        return getattr(self.groups._plain().pivot(self.pivot_col, self.values), name)
-
-
-@dataclass(frozen=True)
-class Cogrouped:
-    """Two sets of grouped rows under one plan; what `Grouped.cogroup` returns."""
-
-    left: Grouped
-    right: Grouped
-    options: Options
-
-    @cached_property
-    def plan(self) -> Plan | None:
-        """The plan for both sides together, or None if hashing is as good; measures both sides."""
-        sides = (self.left, self.right)
-        if any(side.keys.obstacle is not None for side in sides):
-            return None
-        plan = plan_for([(side.df, side.keys) for side in sides], self.options, "cogroup")
-        return None if plan is None or hashing_suffices(plan, self.options) else plan
-
-    def __repr__(self) -> str:
-        return f"Cogrouped(by {self.left.keys} and by {self.right.keys}, {self.options.summary()})"
-
-    def applyInPandas(self, func: Callable[..., Any], schema: StructType | str) -> DataFrame:
-        """Map every pair of groups with `func`, as PySpark's method of this name does."""
-        return self._apply("applyInPandas", func, schema)
-
-    def applyInArrow(self, func: Callable[..., Any], schema: StructType | str) -> DataFrame:
-        """Map every pair of groups with `func`, as PySpark's method of this name does."""
-        return self._apply("applyInArrow", func, schema)
-
-    def _apply(self, method: str, func: Callable[..., Any], schema: StructType | str) -> DataFrame:
-        spark = self.left.df.sparkSession
-        plan = None
-        if not self._steps_aside(method, func, schema):
-            plan = self.plan
-        rows = [self.left.df, self.right.df]
-        # On Connect the client of Spark 4.3 drops what the right side of a cogroup observed.
-        if self.options.plan is not None and not is_remote():
-            rows = observed([(side.df, side.keys) for side in (self.left, self.right)], self.options)
-        keys = (self.left.keys, self.right.keys)
-        sides = [Grouped(df, key, Options()) for df, key in zip(rows, keys, strict=True)]
-        if plan is None or requires_all_keys(spark):
-            left, right = (side._plain() for side in sides)
-        else:
-            # A column: Spark does not see that two expressions place both sides alike, and would shuffle them again.
-            name = free_name("__slot", self.left.df.columns, self.right.df.columns)
-            left, right = (side._on_slot_column(plan.table, name) for side in sides)
-            func = without_slot(without_column(func, 2, name), 2)
-        result: DataFrame = getattr(left.cogroup(right), method)(func, schema)
-        return result
-
-    def _steps_aside(self, method: str, func: Callable[..., Any], schema: StructType | str) -> bool:
-        """Whether plain Spark should do this; a kept plan needs no measuring."""
-        if not self.options.leaves_choice():
-            return False
-        plain: DataFrame = getattr(self.left._plain().cogroup(self.right._plain()), method)(func, schema)
-        measured = [measured_part(side) for side in (self.left, self.right)]
-        reason = reason_to_step_aside(explained(plain), "function", plain.sparkSession, measured)
-        return reason is not None and not (self.options.known_plan and reason.startswith(MEASURING))
-
-
-@dataclass(frozen=True)
 class ChainedGroups(Generic[Next]):
     """Rows grouped by a key, whose results are then grouped by others; what `thenBy` returns.
 
@@ -524,13 +453,6 @@ class PlannedChain(Generic[Next]):
     def _after(self, result: DataFrame) -> Next:
         rest: PlannedChain[Any] = PlannedChain(result, self.keys[1:], self.plans[1:])
         return cast("Next", rest if len(rest.keys) > 1 else rest._grouped())
-
-
-def measured_part(groups: Grouped) -> DataFrame:
-    """What the measuring pass reads of the rows."""
-    weight = groups.options.weight
-    parts = [expr.alias(f"k{i}") for i, expr in enumerate(groups.keys.exprs)]
-    return groups.df.select(*parts, *([column(weight)] if weight else []))
 
 
 def _path(keys: Sequence[tuple[Part, ...]]) -> str:

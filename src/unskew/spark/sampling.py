@@ -64,6 +64,12 @@ def budget_for(slots: int) -> int:
     return min(max(LEAST_BUDGET, PER_SLOT * slots), MOST_BUDGET)
 
 
+def measured_columns(df: DataFrame, keys: KeyColumns, weight: str | None) -> DataFrame:
+    """The columns of the rows that measuring reads, to judge what it would cost."""
+    parts = [expr.alias(f"k{i}") for i, expr in enumerate(keys.exprs)]
+    return df.select(*parts, *([column(weight)] if weight else []))
+
+
 def sample_keys(
     df: DataFrame, keys: Sequence[KeyColumns], weight: str | None = None, budget: int = LEAST_BUDGET
 ) -> KeySample:

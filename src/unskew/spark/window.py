@@ -13,10 +13,11 @@ from unskew.core.histogram import DEFAULT_BUCKETS
 from unskew.core.plan import Plan
 from unskew.spark.explained import explained
 from unskew.spark.kept import Kept
-from unskew.spark.keys import Key, KeyColumns, Part, check_batch, column, grouping_columns
+from unskew.spark.keys import Key, KeyColumns, Part, check_batch, grouping_columns
 from unskew.spark.measure import Sample
 from unskew.spark.options import Options, hashing_suffices, observed, plan_for
 from unskew.spark.placement import placed, placed_by
+from unskew.spark.sampling import measured_columns
 from unskew.spark.slot_expression import slot_subquery
 from unskew.spark.worth import MEASURING, reason_to_step_aside, requires_all_keys
 
@@ -70,7 +71,6 @@ def window(
 def _steps_aside(df: DataFrame, keys: KeyColumns, options: Options, plain: WindowSpec) -> bool:
     """Whether plain Spark should do this; a kept plan needs no measuring."""
     counted = df.select("*", F.count(F.lit(1)).over(plain).alias("n"))
-    parts = [expr.alias(f"k{i}") for i, expr in enumerate(keys.exprs)]
-    measured = df.select(*parts, *([column(options.weight)] if options.weight else []))
+    measured = measured_columns(df, keys, options.weight)
     reason = reason_to_step_aside(explained(counted), "window", df.sparkSession, [measured])
     return reason is not None and not (options.known_plan and reason.startswith(MEASURING))
