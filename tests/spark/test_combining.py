@@ -12,7 +12,6 @@ from pyspark.sql import functions as F
 
 import unskew
 from tests.spark.frames import assert_same, exchanges, rows_of, setting
-from unskew.spark import worth
 from unskew.spark.combining import combines
 from unskew.spark.explained import explained
 
@@ -70,8 +69,8 @@ def test_many_combining_aggregates_are_combined_at_once(rows: DataFrame) -> None
     assert "shufflepartitionidpassthrough" not in exchanges(ours)
 
 
-def test_a_pivot_decides_as_well(rows: DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worth, "SHORTEST", 0.0)
+@pytest.mark.usefixtures("eager")
+def test_a_pivot_decides_as_well(rows: DataFrame) -> None:
     grouped = unskew.groupBy(rows, "k", slots=3)
     lists = grouped.pivot("p", [0, 1]).agg(F.size(F.collect_list("v")))
     assert exchanges(lists) == ["shufflepartitionidpassthrough"]

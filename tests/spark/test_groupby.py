@@ -16,7 +16,6 @@ from pyspark.sql import functions as F
 import unskew
 from tests.spark.frames import FEW_KEYS, KEYS, Frames, assert_same, exchanges, rows_of, setting
 from unskew.core.hashing import hash_keys
-from unskew.spark import worth
 
 pytestmark = pytest.mark.connect
 
@@ -215,10 +214,8 @@ def test_functions_run_on_one_partition_at_a_time_also_if_hashing_is_as_good(spa
     assert_same(result, even.groupBy("k").applyInPandas(summarise(), SUMMARY))
 
 
-def test_auto_acts_where_keys_are_skewed_and_leaves_combining_aggregates(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(worth, "SHORTEST", 0.0)
+@pytest.mark.usefixtures("eager")
+def test_auto_acts_where_keys_are_skewed_and_leaves_combining_aggregates(spark: SparkSession) -> None:
     skewed = spark.range(0, 4000, 1, 2).select(
         F.expr("cast(sqrt(id) as int)").alias("k"), F.col("id").alias("v")
     )

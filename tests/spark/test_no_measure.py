@@ -16,7 +16,7 @@ from tests.spark.test_bad_input import OPERATORS, Call, apply
 from unskew.spark import no_measure
 from unskew.spark.no_measure import SETTING, measuring_allowed
 
-pytestmark = pytest.mark.connect
+pytestmark = [pytest.mark.connect, pytest.mark.usefixtures("eager")]
 
 
 @pytest.fixture(autouse=True)

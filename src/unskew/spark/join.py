@@ -92,6 +92,10 @@ def join(
     conditions = [on] if isinstance(on, Column) else on
     plain = left.join(right, list(names) if names is not None else conditions, how)  # type: ignore[arg-type]
     _ = plain.schema  # Spark Connect analyses a join only when it is asked
+    if names is not None and options.plan is not None:
+        by_name = named_keys(left, right, names)
+        if by_name is not None:
+            _sides(left, right, by_name, kind, weights, options)  # refuses a plan for other keys
     explanation = explained(plain)
     if left.isStreaming or right.isStreaming or _leaves_to_spark(explanation, options, plain):
         return plain

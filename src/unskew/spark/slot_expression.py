@@ -61,10 +61,14 @@ def slot_column(table: RoutingTable, key_hash: Column) -> Column:
 def slot_subquery(table: RoutingTable, keys: KeyColumns, session: SparkSession) -> Column:
     """The expression of `slot_column` over the hash of `keys`, called `scalarsubquery(<keys>)` in names of columns.
 
+    Only keys given by name can be looked up from inside a subquery; for others it is `slot_column` itself.
+
     It is a subquery over one row that is read from nowhere. Spark's optimizer replaces it by the expression inside, and
     then sees that rows shuffled by `slot_column` need no further shuffle. Spark allows it where columns are computed,
     not in `repartitionById` or next to aggregates.
     """
+    if not all(isinstance(part, str) for part in keys.parts):
+        return slot_column(table, keys.hash())
     # Without a column: one of the name of a key would hide the key.
     one_row = session.sql("SELECT 1").select()
     key_hash = F.xxhash64(*(column.outer() for column in keys.columns()))
