@@ -25,7 +25,7 @@ from unskew.spark.join_routing import Side, part_names
 from unskew.spark.join_worth import splits_skew, worth_routing
 from unskew.spark.kept import Kept, KeptPlan
 from unskew.spark.keys import check_frame, field, free_name, key_columns
-from unskew.spark.measure import Sample, check_weight
+from unskew.spark.measure import Sample, check_weight, measure_inputs
 from unskew.spark.no_measure import measuring_allowed, warn_plain
 from unskew.spark.options import Options, observed, planning_of
 from unskew.spark.parallelism import buckets_for, cores_of, default_slots
@@ -252,7 +252,8 @@ def _measured_plan(
     slots = options.slots or default_slots(spark, shuffled_bytes(explanation.logical) if explanation else 0.0)
     buckets = options.buckets if options.slots else buckets_for(slots, options.buckets)
     check_slots(slots, buckets)
-    left, right = (side.measure(buckets, options.sample, budget_for(slots)) for side in sides)
+    inputs = [(side.measured, side.keys, side.measured_weight) for side in sides]
+    left, right = measure_inputs(inputs, buckets, options.sample, budget_for(slots))
     if any(side.has_nulls for side in sides):
         load = join_load(left, right, kind, slots)
     else:

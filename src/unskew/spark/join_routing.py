@@ -17,12 +17,10 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from unskew.core.histogram import Histogram
 from unskew.core.plan import Plan
 from unskew.spark.explained import explained
 from unskew.spark.join_keys import KeyPart
 from unskew.spark.keys import KeyColumns, column, field, free_name, key_columns
-from unskew.spark.measure import Sample, measure_for_planning
 from unskew.spark.slot_expression import slot_column
 
 if TYPE_CHECKING:
@@ -83,10 +81,10 @@ class Side:
         """The key of `measured`; a ValueError if keys of this type cannot be hashed."""
         return key_columns(self.measured, self.names)
 
-    def measure(self, buckets: int, sample: Sample, budget: int) -> Histogram:
-        """The load of each key on this side."""
-        weight = None if self.weight is None else self.measured.columns[-1]
-        return measure_for_planning(self.measured, self.keys, buckets, weight, sample, budget=budget)
+    @property
+    def measured_weight(self) -> str | None:
+        """The name of the weight in `measured`."""
+        return None if self.weight is None else self.measured.columns[-1]
 
     def routed(self, plan: Plan, name: str, *, spread: bool) -> DataFrame:
         """The rows in the partitions of their slots, with the slot in the column `name`."""

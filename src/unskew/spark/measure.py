@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -13,7 +14,14 @@ from pyspark.sql import types as T
 from unskew.core.hashing import buckets_of
 from unskew.core.histogram import DEFAULT_BUCKETS, Histogram, Measures
 from unskew.spark.keys import Key, KeyColumns, Part, check_batch, column, field, key_columns
-from unskew.spark.sampling import LEAST_BUDGET, MOST_BUDGET, histogram_of_sample, key_array, sample_keys
+from unskew.spark.sampling import (
+    LEAST_BUDGET,
+    MOST_BUDGET,
+    histogram_of_sample,
+    key_array,
+    sample_inputs,
+    sample_keys,
+)
 from unskew.spark.sketches import merged_hashes
 
 if TYPE_CHECKING:
@@ -66,6 +74,22 @@ def measure_for_planning(
         return histogram_of_sample(sample_keys(df, [keys], weight, budget), 0, keys, buckets, tracked)
     share = share_of(df, sample)
     return scaled(_count(sampled(df, share), keys, buckets, weight, tracked), share)
+
+
+def measure_inputs(
+    inputs: Sequence[tuple[DataFrame, KeyColumns, str | None]],
+    buckets: int,
+    sample: Sample,
+    budget: int = LEAST_BUDGET,
+) -> list[Histogram]:
+    """The load of each input of one operator, with its weight or None; with "auto" all in one Spark job."""
+    if sample != "auto":
+        return [measure_for_planning(df, keys, buckets, weight, sample) for df, keys, weight in inputs]
+    samples = sample_inputs(inputs, budget)
+    return [
+        histogram_of_sample(drawn, 0, keys, buckets, TRACKED)
+        for drawn, (_, keys, _) in zip(samples, inputs, strict=True)
+    ]
 
 
 def _check(df: DataFrame, buckets: int, weight: str | None, sample: Sample, tracked: int) -> None:

@@ -23,7 +23,7 @@ from unskew.core.review import Planning
 from unskew.core.routing import RoutingTable, check_slots
 from unskew.spark.kept import Kept, KeptPlan
 from unskew.spark.keys import KeyColumns, distinct_names
-from unskew.spark.measure import Sample, check_sample, check_weight, measure_for_planning
+from unskew.spark.measure import Sample, check_sample, check_weight, measure_inputs
 from unskew.spark.no_measure import measuring_allowed, warn_plain
 from unskew.spark.parallelism import buckets_for, cores_of, default_slots
 from unskew.spark.sampling import budget_for
@@ -163,12 +163,8 @@ def _measured_plan(inputs: Sequence[tuple[DataFrame, KeyColumns]], options: Opti
     slots = options.slots or default_slots(spark)
     buckets = options.buckets if options.slots else buckets_for(slots, options.buckets)
     check_slots(slots, buckets)
-    histograms = [
-        measure_for_planning(
-            side, side_keys, buckets, options.weight, options.sample, budget=budget_for(slots)
-        )
-        for side, side_keys in inputs
-    ]
+    weighted = [(side, side_keys, options.weight) for side, side_keys in inputs]
+    histograms = measure_inputs(weighted, buckets, options.sample, budget_for(slots))
     merged = merge_all(_renamed(histogram, keys.names) for histogram in histograms)
     context = planner_named(options.planner).context_options(cores=cores_of(spark) or slots)
     if options.planner == "auto" and kind != "function":

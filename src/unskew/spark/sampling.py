@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from unskew.core.hashing import Hashes, buckets_of
@@ -27,7 +29,7 @@ from unskew.spark.keys import KeyColumns, column, free_name, lots
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column
 
 LEAST_BUDGET, MOST_BUDGET = 20_000, 50_000
 PER_SLOT = 500
@@ -74,12 +76,29 @@ def sample_keys(
     df: DataFrame, keys: Sequence[KeyColumns], weight: str | None = None, budget: int = LEAST_BUDGET
 ) -> KeySample:
     """A sample of the records by one or several keys, in one Spark job; the rows are drawn in the JVM."""
+    return _samples_in(_thinned(df, keys, weight, budget).toArrow(), keys, [weight])[0]
+
+
+def sample_inputs(
+    inputs: Sequence[tuple[DataFrame, KeyColumns, str | None]], budget: int = LEAST_BUDGET
+) -> list[KeySample]:
+    """A sample of each input by its key, all in one Spark job; the keys are of one type, and a weight may be None."""
+    thinned = [
+        _thinned(df, [keys], weight, budget).withColumn("input", F.lit(i))
+        for i, (df, keys, weight) in enumerate(inputs)
+    ]
+    rows = reduce(DataFrame.unionAll, thinned).toArrow()
+    return _samples_in(rows, [inputs[0][1]], [weight for *_, weight in inputs])
+
+
+def _thinned(df: DataFrame, keys: Sequence[KeyColumns], weight: str | None, budget: int) -> DataFrame:
+    """The sampled records: their load, how many records each stands for, and the hash and value of every key."""
     place, quota = (free_name(name, df.columns) for name in ("__place", "__quota"))
     # Of this number the low 33 bits count the rows of a partition, the others the partitions.
     number = F.monotonically_increasing_id()
     partition = F.shiftright(number, 33)
     row, rows_taken = F.col(place), F.col(quota)
-    thinned = df.withColumns(
+    drawn = df.withColumns(
         {
             place: number.bitwiseAND((1 << 33) - 1) + 1,
             quota: F.greatest(F.lit(float(_LEAST_QUOTA)), F.lit(float(budget)) / (partition + 1)),
@@ -89,19 +108,29 @@ def sample_keys(
     columns = [load.alias("load"), F.greatest(F.lit(1.0), row / rows_taken).alias("stands_for")]
     for i, key in enumerate(keys):
         columns += [key.hash().alias(f"h{i}"), _value(key).alias(f"k{i}")]
-    rows = thinned.select(*columns).toArrow()
-    loads = rows["load"].to_numpy()
-    if len(loads) and not loads.min() >= 0:
-        raise ValueError(
-            f"weight column {weight!r} has the value {loads.min()}: a weight is a load, 0 or more; use abs() or "
-            "another column"
+    return drawn.select(*columns)
+
+
+def _samples_in(rows: pa.Table, keys: Sequence[KeyColumns], weights: Sequence[str | None]) -> list[KeySample]:
+    """The sample of each input, of which the column `input` has the number if there are several."""
+    samples = []
+    for i, weight in enumerate(weights):
+        part = rows if len(weights) == 1 else rows.filter(pc.equal(rows["input"], i))
+        loads = part["load"].to_numpy()
+        if len(loads) and not loads.min() >= 0:
+            raise ValueError(
+                f"weight column {weight!r} has the value {loads.min()}: a weight is a load, 0 or more; use abs() or "
+                "another column"
+            )
+        samples.append(
+            KeySample(
+                [part[f"h{j}"].to_numpy() for j in range(len(keys))],
+                [key_array(part[f"k{j}"].combine_chunks(), key) for j, key in enumerate(keys)],
+                loads,
+                part["stands_for"].to_numpy(),
+            )
         )
-    return KeySample(
-        [rows[f"h{i}"].to_numpy() for i in range(len(keys))],
-        [key_array(rows[f"k{i}"].combine_chunks(), key) for i, key in enumerate(keys)],
-        loads,
-        rows["stands_for"].to_numpy(),
-    )
+    return samples
 
 
 def histogram_of_sample(
