@@ -14,7 +14,7 @@ from benchmarks.harm_functions import slowly
 SHORT, LONG = 200_000, 4_000_000
 """Rows of an input at full size: for jobs of about a second, and of about ten seconds."""
 
-USERS, FEWEST = 20_000, 60
+USERS, FEWEST = 5_000, 60
 """Keys at full size, and rows and keys at the least."""
 
 EVENT = "id bigint, user string, number bigint, day int, kind string, country string, v bigint, w int"

@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -15,57 +14,6 @@ import pytest
 from benchmarks.harm_jobs import JOBS
 
 pytestmark = pytest.mark.usefixtures("own_spark")
-
-_FORM = "keys are accepted by name only"
-_CONDITION = "join takes the names of columns, not a condition"
-_MEASURING = "measuring takes more than one Spark job per operator"
-_BROADCAST = "join shuffles both sides where Spark would broadcast one"
-_CHAIN = "rows shuffled by slot are shuffled again for the next operator on the same key"
-
-# Delete an entry once the feature is there. An entry is the fault, then jobs by name, where * stands for anything.
-FAILS_TODAY: dict[tuple[str, str], str] = {
-    ("raises", "form of the key: *F.col"): _FORM,
-    ("raises", "form of the key: *F.lower"): _FORM,
-    ("raises", "form of the key: *df.column"): _FORM,
-    ("raises", "form of the key: *a field of a struct"): _FORM,
-    ("raises", "form of the key: *a name and an expression"): _FORM,
-    ("raises", "form of the key: *an aliased name"): _FORM,
-    ("raises", "window: window by F.col"): _FORM,
-    ("raises", "window: window by an expression"): _FORM,
-    ("raises", "window: window by a field"): _FORM,
-    ("raises", "join: left.a == right.b"): _CONDITION,
-    ("raises", "join: two conditions, one no equality"): _CONDITION,
-    ("raises", "join: null-safe equality"): _CONDITION,
-    ("raises", "join: int and long keys*"): "join wants keys of one type, and no condition",
-    ("raises", "join: self join"): _CONDITION,
-    ("raises", "join: equal expressions"): _CONDITION,
-    ("exchanges", "join: broadcast by *"): _BROADCAST,
-    ("exchanges", "join: a filter makes one side small"): _BROADCAST,
-    ("exchanges", "chain: *"): _CHAIN,
-    ("exchanges", "input: after a join, window"): _CHAIN,
-    ("jobs", "aggregate: *"): _MEASURING,
-    ("jobs", "form of the key: *"): _MEASURING,
-    ("jobs", "apply: *"): _MEASURING,
-    ("jobs", "join: *"): _MEASURING,
-    ("jobs", "window: *"): _MEASURING,
-    ("jobs", "chain: *"): _MEASURING,
-    ("jobs", "input: *"): _MEASURING,
-    ("jobs", "output: *"): _MEASURING,
-}
-
-
-def cases(*faults: str) -> list[Any]:
-    """Every job; one that has such a fault today, or raises, may fail."""
-    marked = []
-    for name in JOBS:
-        reasons = [
-            reason
-            for (fault, pattern), reason in FAILS_TODAY.items()
-            if fault in (*faults, "raises") and fnmatchcase(name, pattern)
-        ]
-        marks = [pytest.mark.xfail(reason="; ".join(reasons), strict=False)] if reasons else []
-        marked.append(pytest.param(name, marks=marks))
-    return marked
 
 
 @pytest.fixture(scope="module")
@@ -102,23 +50,18 @@ def result(records: dict[str, Any], job: str) -> dict[str, Any]:
     return record
 
 
-@pytest.mark.parametrize("job", cases("rows"))
+@pytest.mark.parametrize("job", JOBS)
 def test_a_changed_job_gives_the_rows_of_the_plain_one(records: dict[str, Any], job: str) -> None:
     assert "rows" not in result(records, job)["faults"]
 
 
-@pytest.mark.parametrize("job", cases("exchanges"))
+@pytest.mark.parametrize("job", JOBS)
 def test_a_changed_job_has_no_more_shuffles(records: dict[str, Any], job: str) -> None:
     record = result(records, job)
     assert record["unskew"]["exchanges"] <= record["plain"]["exchanges"]
 
 
-@pytest.mark.parametrize("job", cases("jobs"))
+@pytest.mark.parametrize("job", JOBS)
 def test_a_changed_job_starts_at_most_one_spark_job_more(records: dict[str, Any], job: str) -> None:
     record = result(records, job)
     assert record["unskew"]["jobs"] <= record["plain"]["jobs"] + 1
-
-
-def test_every_entry_of_the_table_of_failures_names_a_job() -> None:
-    unused = [pattern for _, pattern in FAILS_TODAY if not any(fnmatchcase(name, pattern) for name in JOBS)]
-    assert unused == []
