@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column
 
-LEAST_BUDGET, MOST_BUDGET = 20_000, 50_000
+LEAST_BUDGET, MOST_BUDGET = 10_000, 50_000
 PER_SLOT = 500
 """A budget of 500 per slot makes the load of a slot certain to about 2 %."""
 
