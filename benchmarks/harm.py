@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.bars import RESULTS, Bar
-from benchmarks.harm_docs import write
+from benchmarks.harm_docs import wins_time, write
 from benchmarks.harm_jobs import JOBS
 from benchmarks.harm_log import Log
 from research.papers.provenance import commit, machine
@@ -124,7 +124,7 @@ def _line(name: str, job: dict[str, Any]) -> str:
     plain, ours = job["plain"], job["unskew"]
     verdict = "FALLS SHORT" if job["faults"] else "PASS       "
     ratio = ours["seconds"] / plain["seconds"]
-    note = f"  ({', '.join(job['faults'])})" if job["faults"] else "  (wins)" if ratio <= 0.9 else ""
+    note = f"  ({', '.join(job['faults'])})" if job["faults"] else "  (wins)" if wins_time(job) else ""
     return (
         f"{verdict}  {name}: {plain['seconds']:.2f} s → {ours['seconds']:.2f} s ({ratio:.2f}×), "
         f"{plain['exchanges']} → {ours['exchanges']} exchanges, {plain['jobs']} → {ours['jobs']} jobs, "
