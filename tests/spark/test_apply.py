@@ -24,7 +24,8 @@ from tests.spark.frames import (
     rows_of,
     setting,
 )
-from unskew.spark.apply import in_arrow
+from unskew.spark import apply as applying
+from unskew.spark.apply import in_arrow, in_bulk
 from unskew.spark.group_streams import ConversionSettings, Layout, streamed_groups
 
 # Connect warns about the setting for columns by position.
@@ -289,6 +290,35 @@ def test_a_function_on_the_pieces_of_a_group(frames: Frames, method: str, with_k
     ours = getattr(grouped, method)(function, rows.schema)
     assert "MapInArrow" in physical_plan(ours)
     assert_same(ours, getattr(rows.groupBy("string"), method)(function, rows.schema))
+
+
+def test_large_results_do_not_wait_for_each_other() -> None:
+    waiting: list[int] = []
+
+    def results() -> Iterator[pa.Table]:
+        for _ in range(300):
+            yield pa.table({"x": [1]})
+        for _ in range(20):
+            waiting.append(1)
+            yield pa.table({"x": ["x" * 3_000_000]})
+
+    most = 0
+    for batch in in_bulk(
+        results(), lambda tables: [pa.RecordBatch.from_pydict({"n": [len(tables)]})], lambda r: r
+    ):
+        if waiting:
+            most = max(most, batch["n"][0].as_py() if len(waiting) > 2 else 0)
+    assert 0 < most <= 3
+
+
+def test_results_too_large_for_one_column_stay_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(applying, "_MOST_BYTES", 100)
+    frames_of_two_kinds = [
+        pd.DataFrame({"k": ["a" * 80], "x": [1]}),
+        pd.DataFrame({"k": ["b" * 80], "x": [None]}),
+    ]
+    batches = list(applying._one_batch(frames_of_two_kinds, PAIR, SETTINGS))
+    assert sorted(row["k"][0] for batch in batches for row in batch.to_pylist()) == ["a", "b"]
 
 
 def test_a_huge_group_is_streamed_in_pieces() -> None:

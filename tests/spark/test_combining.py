@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -77,6 +78,12 @@ def test_a_pivot_decides_as_well(rows: DataFrame) -> None:
     assert_same(lists, rows.groupBy("k").pivot("p", [0, 1]).agg(F.size(F.collect_list("v"))))
     assert_same(grouped.pivot("p", [0, 1]).sum("v"), rows.groupBy("k").pivot("p", [0, 1]).sum("v"))
     assert "shufflepartitionidpassthrough" not in exchanges(grouped.pivot("p", [0, 1]).sum("v"))
+
+
+def test_a_pivot_can_be_copied_and_runs_nothing_when_looked_at(rows: DataFrame) -> None:
+    pivoted = unskew.groupBy(rows, "k").pivot("p")
+    assert copy.copy(pivoted).pivot_col == "p"
+    assert not hasattr(pivoted, "_repr_html_")
 
 
 def test_rows_that_are_already_together_are_not_shuffled_again(rows: DataFrame) -> None:

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import unskew
-from tests.spark.frames import exchanges, physical_plan, rows_of, setting
+from tests.spark.frames import assert_same, exchanges, physical_plan, rows_of, setting
 from unskew.spark import worth
 
 pytestmark = pytest.mark.connect
@@ -227,3 +227,23 @@ def test_null_keys_are_spread_whatever_the_rows_hold(
     assert sizes.sum() == 20_000
     assert len(sizes) == slots
     assert sizes.max() <= (2.0 if behind_a_shuffle else 1.1) * sizes.mean()
+
+
+@pytest.mark.parametrize("how", ["inner", "right"])
+def test_rows_that_a_condition_excludes_are_not_cast(spark: SparkSession, how: str) -> None:
+    texts = spark.createDataFrame(
+        [("1", "num", 1), ("abc", "text", 2), ("2", "num", 3)], "k string, kind string, v int"
+    )
+    numbers = spark.createDataFrame([(None, 10), (1, 20), (3, 30)], "k int, w int")
+    condition = (texts.kind == "num") & (texts.k == numbers.k)
+    with setting(spark, autoBroadcastJoinThreshold="-1"):
+        ours = unskew.join(texts, numbers, condition, how, planner="keel", slots=3)
+        assert_same(ours, texts.join(numbers, condition, how))
+
+
+def test_without_ansi_a_text_is_cast_as_plain_spark_does(spark: SparkSession) -> None:
+    texts = spark.createDataFrame([("1.5", 1), ("abc", 2), ("2", 3)], "k string, v int")
+    numbers = spark.createDataFrame([(1, 20), (2, 30)], "k int, w int")
+    with setting(spark, autoBroadcastJoinThreshold="-1", ansi_enabled="false"):
+        ours = unskew.join(texts, numbers, texts.k == numbers.k, planner="keel", slots=3)
+        assert_same(ours, texts.join(numbers, texts.k == numbers.k))

@@ -45,6 +45,7 @@ from unskew.spark.versions.private import (
 _BULK_GROUPS = 256
 _BULK_ROWS = 10_000
 _BULK_BYTES = 4 << 20
+_MOST_BYTES = 1 << 30  # a column of texts has room for twice as much
 
 _BULK_TYPES = (
     T.BooleanType,
@@ -145,10 +146,11 @@ def in_bulk(
     many after too big a batch. A result that waits is copied, since the function may overwrite what it returned.
     """
     waiting: list[Any] = []
-    limit, rows = 1, 0
+    limit, rows, bytes_waiting = 1, 0, 0
     for result in results:
         rows += _rows(result)
-        if len(waiting) + 1 < limit and rows < _BULK_ROWS:
+        bytes_waiting += _size(result)
+        if len(waiting) + 1 < limit and rows < _BULK_ROWS and bytes_waiting < _BULK_BYTES:
             waiting.append(copy(result))
             continue
         waiting.append(result)
@@ -157,9 +159,20 @@ def in_bulk(
             size += batch.nbytes
             yield batch
         limit = min(2 * limit, _BULK_GROUPS) if size < _BULK_BYTES / 2 else max(limit // 2, 1)
-        waiting, rows = [], 0
+        waiting, rows, bytes_waiting = [], 0, 0
     if waiting:
         yield from merge(waiting)
+
+
+def _size(result: Any) -> int:
+    """About how many bytes a result takes; of texts in a frame, all are taken to be as long as the first."""
+    if not isinstance(result, pd.DataFrame):
+        return int(result.nbytes)
+    size = 0
+    for i in range(result.shape[1] if len(result) else 0):
+        first = result.iat[0, i]
+        size += (len(first) if isinstance(first, str | bytes) else 8) * len(result)
+    return size
 
 
 def _copied(result: Any) -> Any:
@@ -223,8 +236,11 @@ def _one_batch(
     for layout, members in layouts.items():
         batches += _of_one_layout([results[i] for i in members], layout, schema, settings)
     order = np.concatenate([np.repeat(m, [_rows(results[i]) for i in m]) for m in layouts.values()])
-    for batch in _joined(batches):
-        yield batch if len(layouts) == 1 else batch.take(pa.array(np.argsort(order, kind="stable")))
+    joined = list(_joined(batches))
+    if len(layouts) == 1 or len(joined) > 1:
+        yield from joined
+    else:
+        yield joined[0].take(pa.array(np.argsort(order, kind="stable")))
 
 
 def _of_one_layout(
@@ -259,7 +275,7 @@ def _fitting(result: pa.Table, target: pa.Schema, settings: ConversionSettings) 
 def _joined(results: list[Any]) -> Iterable[pa.RecordBatch]:
     """Arrow results with the same columns in one batch; a single result is passed on as it is."""
     results = [result for result in results if result.num_columns]
-    if len(results) < 2:
+    if len(results) < 2 or sum(result.nbytes for result in results) > _MOST_BYTES:
         return [
             batch
             for result in results

@@ -69,6 +69,8 @@ def join(
 ) -> DataFrame:
     """Join like `left.join(right, on, how)`, which takes the same `on` and `how` and gives the same result.
 
+    Filter before the join: Spark pushes no filter below a routed semi or anti join, or below spread null keys.
+
     Both sides are measured, and shuffled once, by slot, under one plan that balances the rows read and the rows
     emitted. Rows with a null key match nothing; many of them are spread over all slots. `weight` names a column of
     either side or of both.
@@ -286,6 +288,7 @@ def _routed(
         for side, name, side_spread in zip(sides, (left_slot, right_slot), spread, strict=True)
     )
     if kind in ("semi", "anti"):
+        # A filter on the result is not pushed below this, either: filter before the join.
         # Spark pushes these joins below a repartition of the left side, but not below a non-deterministic filter.
         left = left.where(F.spark_partition_id() >= 0)
     if merge:

@@ -21,7 +21,7 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import and_
 from typing import TYPE_CHECKING, Any
@@ -50,15 +50,22 @@ _BELOW_JOIN = ("Sort", "Exchange", "BroadcastExchange", "Filter")
 
 @dataclass(frozen=True)
 class KeyPart:
-    """A column that a join compares, after a cast if Spark needs one; `null_safe` if null equals null."""
+    """A column that a join compares, after a cast if Spark needs one; `null_safe` if null equals null.
+
+    With `tries`, a value that cannot be cast is null. In ANSI mode the cast would fail, also on rows that the join
+    never compares because of its other conditions. Without ANSI mode no cast fails, and it accepts more than a try.
+    """
 
     name: str
     cast: str = ""
     null_safe: bool = False
+    tries: bool = False
 
     def column(self) -> Column:
         """The compared value as a column of its DataFrame."""
-        return column(self.name).cast(self.cast) if self.cast else column(self.name)
+        if not self.cast:
+            return column(self.name)
+        return column(self.name).try_cast(self.cast) if self.tries else column(self.name).cast(self.cast)
 
 
 @dataclass(frozen=True)
@@ -124,7 +131,8 @@ def _marked_keys(
     pairs = [(a, b) for a, b in both if a and b and a.null_safe == b.null_safe]
     if not pairs:
         return None
-    return JoinKeys(tuple(a for a, _ in pairs), tuple(b for _, b in pairs))
+    tries = left.sparkSession.conf.get("spark.sql.ansi.enabled") == "true"
+    return JoinKeys(*(tuple(replace(pair[side], tries=tries) for pair in pairs) for side in (0, 1)))
 
 
 def _names_by_attribute(child: Node, marked: dict[str, str]) -> dict[str, str]:

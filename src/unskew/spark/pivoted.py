@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, GroupedData
 
     from unskew.spark.groupby import Grouped
 
 
 @dataclass(frozen=True)
 class Pivoted:
-    """Grouped rows, pivoted on a column; what `Grouped.pivot` returns. Its methods are those of `GroupedData`."""
+    """Grouped rows, pivoted on a column; what `Grouped.pivot` returns."""
 
     groups: Grouped
     pivot_col: str
@@ -25,6 +25,30 @@ class Pivoted:
             lambda grouped: grouped.pivot(self.pivot_col, self.values).agg(*exprs)  # type: ignore[arg-type]
         )
 
-    def __getattr__(self, name: str) -> Any:
-        # count, sum, avg, mean, min, max: combined before the shuffle, so plain Spark's own
-        return getattr(self.groups._plain().pivot(self.pivot_col, self.values), name)
+    def count(self) -> DataFrame:
+        """The number of rows of every group, for every value of the pivot column."""
+        return self._plain().count()
+
+    def sum(self, *cols: str) -> DataFrame:
+        """The sum of each numeric column, or of those named."""
+        return self._plain().sum(*cols)
+
+    def avg(self, *cols: str) -> DataFrame:
+        """The mean of each numeric column, or of those named."""
+        return self._plain().avg(*cols)
+
+    def mean(self, *cols: str) -> DataFrame:
+        """The mean of each numeric column, or of those named."""
+        return self._plain().mean(*cols)
+
+    def min(self, *cols: str) -> DataFrame:
+        """The least value of each numeric column, or of those named."""
+        return self._plain().min(*cols)
+
+    def max(self, *cols: str) -> DataFrame:
+        """The greatest value of each numeric column, or of those named."""
+        return self._plain().max(*cols)
+
+    def _plain(self) -> GroupedData:
+        """Plain Spark's own: these aggregates are combined before the shuffle."""
+        return self.groups._plain().pivot(self.pivot_col, self.values)

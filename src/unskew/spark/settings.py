@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def setting(spark: SparkSession, name: str) -> str:
-    """A setting in lower case, or nothing if it is not set or this Spark does not have it."""
+    """A setting in lower case, or nothing if nobody has set it, whatever its default, or if this Spark lacks it."""
     try:
         return str(spark.conf.get(name, "")).lower()
     except PySparkException:
