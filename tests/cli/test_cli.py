@@ -168,7 +168,6 @@ def test_the_version() -> None:
         (["--key", "user"], "either a PATH or --table"),
         (["rows.parquet", "--table", "t", "--key", "user"], "either a PATH or --table"),
         (["rows.parquet", "--key", "usr"], "did you mean 'user'?"),
-        (["rows.parquet", "--key", "user", "--key", "user"], "named twice"),
         (["rows.parquet", "--key", "user", "--slots", "0"], "at least one slot"),
         (["rows.parquet", "--key", "user", "--slots", "5000"], "only 4096 buckets"),
         (["rows.parquet", "--key", "user", "--buckets", "0"], "--buckets 0"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +16,8 @@ import unskew
 from tests.spark.frames import assert_same, exchanges
 
 pytestmark = pytest.mark.connect
+
+REMOTE = bool(os.environ.get("UNSKEW_TEST_REMOTE"))
 
 FORCED: dict[str, Any] = {"slots": 3, "planner": "keel", "buckets": 64}
 
@@ -86,6 +89,8 @@ def test_aggregates(rows: DataFrame, form: str) -> None:
 
 @pytest.mark.parametrize("form", FUNCTION_FORMS)
 def test_functions(rows: DataFrame, form: str) -> None:
+    if REMOTE and form in REFUSED_IN_ARROW and form != "duplicate columns":
+        pytest.skip("on Connect, plain Spark finds such a key ambiguous in applyInPandas as well")
     df, key = FORMS[form](rows)
     ours, plain = groups(df, key)
     expected_columns = df.columns

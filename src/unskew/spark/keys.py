@@ -193,8 +193,8 @@ def _resolved(df: DataFrame, parts: Sequence[Part], exprs: Sequence[Column]) -> 
     unknown = [i for i in range(len(parts)) if fields.get(i) is None]
     for i in unknown:
         part = parts[i]
-        if isinstance(part, str) and _count(df, part) > 1:
-            field(df, part)  # says that the name is ambiguous
+        if isinstance(part, str) and (_count(df, part) > 1 or not set(".`") & set(part)):
+            field(df, part)  # says that the name is ambiguous, or unknown; Spark would also log it
     if unknown:
         try:
             resolved = df.select(*(exprs[i] for i in unknown)).schema.fields
