@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
@@ -312,17 +311,6 @@ def distinct_names(names: Sequence[str]) -> list[str]:
     for name in names:
         distinct.append(free_name(name, distinct))
     return distinct
-
-
-def hashable(df: DataFrame) -> list[Column]:
-    """The columns of `df` that Spark can hash and whose names are unambiguous."""
-    count = Counter(name.lower() for name in df.columns)
-    return [
-        column(part.name)
-        for part in df.schema.fields
-        if count[part.name.lower()] == 1
-        and (isinstance(part.dataType, T.DecimalType) or type(part.dataType) in _SIMPLE)
-    ]
 
 
 def _case_sensitive(df: DataFrame) -> bool:
