@@ -20,6 +20,10 @@ WITHOUT_JAVA = JAVA_HOME=/nonexistent
 
 PYTEST = $(BIN)/python -m pytest
 
+# Spark gives a new Python worker ten seconds to connect, which no setting changes: a busy machine takes longer.
+# Reruns are for Spark tests only: with several workers, they cost each test a wait.
+SPARK_TESTS = $(PYTEST) --reruns=3 --only-rerun="failed to connect back|CANNOT_OPEN_SOCKET"
+
 # One worker per core; the tests of a file share a worker, and so its fixtures. Spark tests run in one process instead.
 UNIT_TESTS = $(PYTEST) -m "not spark and not hosts" --numprocesses auto --dist loadfile
 
@@ -77,33 +81,33 @@ test-rest: $(STAMP) ## Run the other tests that need no Spark
 
 .PHONY: test-spark
 test-spark: $(STAMP) ## Run the tests that share one Spark session
-	$(WITH_JAVA) $(PYTEST) -m "spark and not processes and not papers and not notebook"
+	$(WITH_JAVA) $(SPARK_TESTS) -m "spark and not processes and not papers and not notebook"
 
 .PHONY: test-processes
 test-processes: $(STAMP) ## Run the tests that start a Spark of their own
-	$(WITH_JAVA) $(PYTEST) -m "processes and not hosts and not faults"
+	$(WITH_JAVA) $(SPARK_TESTS) -m "processes and not hosts and not faults"
 
 .PHONY: test-connect
 test-connect: $(STAMP) ## Run the tests that may differ on Spark Connect there
-	$(WITH_JAVA) UNSKEW_TEST_REMOTE=1 $(PYTEST) tests -m connect
+	$(WITH_JAVA) UNSKEW_TEST_REMOTE=1 $(SPARK_TESTS) tests -m connect
 
 .PHONY: test-hosts
 test-hosts: $(STAMP) ## Run the tests that set up several hosts on this machine (root)
-	$(WITH_JAVA) $(PYTEST) tests -m hosts
+	$(WITH_JAVA) $(SPARK_TESTS) tests -m hosts
 
 .PHONY: test-notebook
 test-notebook: $(STAMP) ## Run the notebook of the examples
-	$(WITH_JAVA) $(PYTEST) tests -m notebook
+	$(WITH_JAVA) $(SPARK_TESTS) tests -m notebook
 
 .PHONY: test-papers
 test-papers: $(STAMP) ## Compute every figure of the papers with small parameters; writes to build/papers
-	$(WITH_JAVA) $(PYTEST) -m papers
+	$(WITH_JAVA) $(SPARK_TESTS) -m papers
 	$(WITH_JAVA) $(BIN)/python -m research run --quick --again --out build/papers
 	$(BIN)/python -m research report --out build/papers
 
 .PHONY: test-faults
 test-faults: $(STAMP) ## Kill, starve and damage live queries; non-zero exit if an answer is wrong (long)
-	$(WITH_JAVA) $(PYTEST) -m faults
+	$(WITH_JAVA) $(SPARK_TESTS) -m faults
 	$(WITH_JAVA) $(BIN)/python -m tests.faults.faults
 
 .PHONY: test-versions
