@@ -131,7 +131,7 @@ def test_long_keys_are_counted_but_not_collected(spark: SparkSession) -> None:
 
 
 @pytest.mark.parametrize("sample", ["auto", None, 0.999999])
-def test_a_negative_weight_is_refused_by_name(spark: SparkSession, sample: Any) -> None:
+def test_a_negative_weight_is_refused_by_name(spark: SparkSession, sample: unskew.Sample) -> None:
     df = spark.range(5).select(F.col("id").alias("k"), (F.col("id") - 2).alias("cost"))
     with pytest.raises(ValueError, match=r"^weight column 'cost' has the value -2.0: .*0 or more"):
         unskew.measure(df, "k", weight="cost", sample=sample)
