@@ -21,7 +21,7 @@ pytestmark = pytest.mark.connect
 
 REMOTE = bool(os.environ.get("UNSKEW_TEST_REMOTE"))
 OURS = "shufflepartitionidpassthrough"
-HOWS = [None, "inner", "cross", "left", "RIGHT_outer", "full", "leftsemi", "left_anti"]
+HOWS: list[str | None] = [None, "inner", "cross", "left", "RIGHT_outer", "full", "leftsemi", "left_anti"]
 FORCED: dict[str, Any] = {"slots": 3, "planner": "keel", "buckets": 64}
 
 
@@ -63,6 +63,13 @@ FORMS: dict[str, Callable[[DataFrame, DataFrame], Any]] = {
     "columns of other names": lambda a, b: a.v == b.k,
     "one column twice": lambda a, b: (a.k == b.k) & (a.k == b.w),
 }
+FULLY_TRIED = ("a name", "a further condition", "null-safe")
+FORMS_AND_HOWS = [
+    (form, how)
+    for form in FORMS
+    for how in HOWS
+    if form in FULLY_TRIED or how in (None, "full", "leftsemi", "left_anti")
+]
 NOT_ROUTED: dict[str, Callable[[DataFrame, DataFrame], Any]] = {
     "an expression": lambda a, b: F.lower(a.s) == b.s,
     "no equality": lambda a, b: a.v > b.w,
@@ -78,8 +85,7 @@ def same(ours: DataFrame, plain: DataFrame) -> None:
     assert rows_of(ours.toDF(*names)) == rows_of(plain.toDF(*names))
 
 
-@pytest.mark.parametrize("how", HOWS)
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(("form", "how"), FORMS_AND_HOWS)
 def test_every_form_is_routed_and_equals_plain_spark(
     left: DataFrame, right: DataFrame, form: str, how: str | None
 ) -> None:
