@@ -28,7 +28,7 @@ from unskew.spark.no_measure import measuring_allowed, warn_plain
 from unskew.spark.parallelism import buckets_for, cores_of, default_slots
 from unskew.spark.sampling import budget_for
 from unskew.spark.sketches import MOST_BUCKETS
-from unskew.spark.worth import Kind
+from unskew.spark.worth import Kind, log_plain
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -177,7 +177,10 @@ def hashing_suffices(plan: Plan, options: Options) -> bool:
     if not options.leaves_choice():
         return False
     table = plan.table
-    return table.same_routes(RoutingTable.hashed(table.slots, len(table.buckets), table.key_type))
+    suffices = table.same_routes(RoutingTable.hashed(table.slots, len(table.buckets), table.key_type))
+    if suffices:
+        log_plain("operator", "hashing places its keys as well as a plan would")
+    return suffices
 
 
 def split_plan(plan: Plan) -> Plan | None:
