@@ -28,7 +28,7 @@ from unskew.spark.no_measure import measuring_allowed, warn_plain
 from unskew.spark.parallelism import buckets_for, cores_of, default_slots
 from unskew.spark.sampling import budget_for
 from unskew.spark.sketches import MOST_BUCKETS
-from unskew.spark.worth import Kind, log_plain
+from unskew.spark.worth import Kind, log_plain, size_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -160,7 +160,7 @@ def planning_of(df: DataFrame, options: Options) -> Planning:
 def _measured_plan(inputs: Sequence[tuple[DataFrame, KeyColumns]], options: Options, kind: Kind) -> Plan:
     df, keys = inputs[0]
     spark = df.sparkSession
-    slots = options.slots or default_slots(spark)
+    slots = options.slots or default_slots(spark, sum(size_of(each) for each, _ in inputs))
     buckets = options.buckets if options.slots else buckets_for(slots, options.buckets)
     check_slots(slots, buckets)
     weighted = [(side, side_keys, options.weight) for side, side_keys in inputs]

@@ -124,6 +124,12 @@ def shuffled_bytes(logical: Node) -> float:
     return sum(child.bytes or 0.0 for child in operator.children)
 
 
+def size_of(df: DataFrame) -> float:
+    """The bytes that Spark expects these rows to have; 0 if it does not say."""
+    plan = explained(df)
+    return 0.0 if plan is None else plan.logical.bytes or 0.0
+
+
 def _expensive(inputs: Sequence[Node]) -> str:
     for node in (node for each in inputs for node in each.walk()):
         if node.name == "Scan":
