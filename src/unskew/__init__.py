@@ -29,6 +29,7 @@ from unskew.core.planners import PLANNERS as _PLANNERS
 from unskew.core.review import PlanReview
 from unskew.core.routing import RoutingTable
 from unskew.core.saved_plan import load as _load
+from unskew.core.splitting.split_plan import SplitPlan
 from unskew.streaming.driver.placement import Placement
 from unskew.streaming.operators.aggregates import *  # noqa: F403  one line per aggregate, over there
 from unskew.streaming.operators.aggregates import AGGREGATES
@@ -90,6 +91,7 @@ __all__ = [
     "Sample",
     "ShuffleMetrics",
     "ShuffleRead",
+    "SplitPlan",
     "StatefulStream",
     "Stream",
     "Utilisation",
