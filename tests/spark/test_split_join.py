@@ -289,3 +289,17 @@ def test_what_cannot_be_is_refused_before_a_job_starts(
     arguments: dict[str, Any] = {"on": "k", "how": "left", "plan": plan, **changes}
     with pytest.raises(ValueError, match=message):
         unskew.join(rows, rows, **arguments)
+
+
+@pytest.mark.connect
+def test_a_diagnosis_compares_the_three_ways(spark: SparkSession) -> None:
+    left, right = skewed(spark, 15_000, 5000), skewed(spark, 1, 500).withColumnRenamed("v", "w")
+    diagnosis = unskew.diagnose(left, "k", join=right, how="left", slots=8)
+    assert diagnosis.join is not None
+    assert diagnosis.join.way("split").imbalance < 1.1
+    assert diagnosis.join.way("whole").imbalance > 5
+    assert "split keys" in str(diagnosis.join)
+    with pytest.raises(ValueError, match="there is no join type 'sideways'"):
+        unskew.diagnose(left, "k", join=right, how="sideways", slots=8)
+    with pytest.raises(ValueError, match="diagnosed by the names of its key columns"):
+        unskew.diagnose(left, F.col("k"), join=right, slots=8)

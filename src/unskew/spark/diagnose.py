@@ -11,6 +11,7 @@ from unskew.core.diagnosis import diagnose as judge
 from unskew.core.histogram import DEFAULT_BUCKETS
 from unskew.core.routing import check_slots
 from unskew.spark.chain import plan_chain
+from unskew.spark.join_inputs import join_type
 from unskew.spark.keys import Key, Part, check_batch, key_columns, key_parts
 from unskew.spark.measure import Sample, measure
 from unskew.spark.parallelism import default_slots
@@ -50,6 +51,9 @@ def diagnose(
         if weight is not None:
             raise ValueError("what a second key gains is counted in records: leave weight or then out")
     join_names = None if join is None else _join_names(parts)
+    if join is not None:
+        check_batch(join)
+        join_type(how)
     slots = default_slots(df.sparkSession) if slots is None else slots
     check_slots(slots, buckets)
     check_cores(cores)
