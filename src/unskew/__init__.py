@@ -29,6 +29,8 @@ from unskew.core.planners import PLANNERS as _PLANNERS
 from unskew.core.review import PlanReview
 from unskew.core.routing import RoutingTable
 from unskew.core.saved_plan import load as _load
+from unskew.core.splitting.join_choice import JoinChoice, JoinWay
+from unskew.core.splitting.split_plan import SplitPlan
 from unskew.streaming.driver.placement import Placement
 from unskew.streaming.operators.aggregates import *  # noqa: F403  one line per aggregate, over there
 from unskew.streaming.operators.aggregates import AGGREGATES
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
     from unskew.spark.no_measure import NoMeasure, no_measure
     from unskew.spark.observe import Observed, observe
     from unskew.spark.pivoted import Pivoted
+    from unskew.spark.plan_join import plan_join
     from unskew.spark.shuffle_metrics import ShuffleMetrics, ShuffleRead
     from unskew.spark.window import window
     from unskew.streaming.api.state import journal, state
@@ -70,6 +73,8 @@ __all__ = [
     "HeavyKey",
     "Histogram",
     "History",
+    "JoinChoice",
+    "JoinWay",
     "Kept",
     "Key",
     "KeyColumns",
@@ -90,6 +95,7 @@ __all__ = [
     "Sample",
     "ShuffleMetrics",
     "ShuffleRead",
+    "SplitPlan",
     "StatefulStream",
     "Stream",
     "Utilisation",
@@ -104,6 +110,7 @@ __all__ = [
     "observe",
     "plan",
     "plan_chain",
+    "plan_join",
     "planners",
     "sketches",
     "state",
@@ -128,6 +135,7 @@ _LATER = {
     "measure": ("unskew.spark.measure", "measure"),
     "Sample": ("unskew.spark.measure", "Sample"),
     "plan_chain": ("unskew.spark.chain", "plan_chain"),
+    "plan_join": ("unskew.spark.plan_join", "plan_join"),
     "ShuffleMetrics": ("unskew.spark.shuffle_metrics", "ShuffleMetrics"),
     "ShuffleRead": ("unskew.spark.shuffle_metrics", "ShuffleRead"),
     "diagnose": ("unskew.spark.diagnose", "diagnose"),

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 import unskew
 from tests.spark.frames import assert_same, exchanges, physical_plan, rows_of, setting
-from unskew.spark import worth
+from unskew.spark import join_worth, worth
 
 pytestmark = pytest.mark.connect
 
@@ -194,7 +194,7 @@ def test_auto_routes_where_it_pays_on_the_cores_there_are(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, cores: int
 ) -> None:
     monkeypatch.setattr(worth, "SHORTEST", 0.0)
-    monkeypatch.setattr("unskew.spark.join.cores_of", lambda spark: cores)
+    monkeypatch.setattr("unskew.spark.join_planning.cores_of", lambda spark: cores)
     keys = F.when(F.col("id") % 2 == 0, F.col("id") % 8).otherwise(F.col("id")).cast("string")
     a = spark.range(0, 8000, 1, 4).select(keys.alias("k"), F.col("id").alias("v"))
     b = spark.range(0, 100, 1, 2).select(F.col("id").cast("string").alias("k"))
@@ -207,7 +207,7 @@ def test_auto_leaves_skew_to_aqe_where_aqe_splits_it(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(worth, "SHORTEST", 0.0)
-    monkeypatch.setattr("unskew.spark.join.worth_routing", lambda *_: True)
+    monkeypatch.setattr(join_worth, "ROUTED_COST", 0.5)
     a = spark.range(0, 4000, 1, 4).select(F.expr("if(id % 2 = 0, 'hot', string(id))").alias("k"))
     small = spark.range(0, 50, 1, 2).select(F.col("id").cast("string").alias("k"))
     for how, routed in (("inner", False), ("left", False), ("right", True), ("full", True)):

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from unskew.core.plan import Plan
+from unskew.core.routing import RoutingTable
 from unskew.spark.explained import explained
 from unskew.spark.join_keys import KeyPart
 from unskew.spark.keys import KeyColumns, column, field, free_name, key_columns
@@ -86,14 +86,14 @@ class Side:
         """The name of the weight in `measured`."""
         return None if self.weight is None else self.measured.columns[-1]
 
-    def routed(self, plan: Plan, name: str, *, spread: bool) -> DataFrame:
+    def routed(self, table: RoutingTable, name: str, *, spread: bool) -> DataFrame:
         """The rows in the partitions of their slots, with the slot in the column `name`."""
-        slot = slot_column(plan.table, F.xxhash64(*(part.column() for part in self.parts)))
+        slot = slot_column(table, F.xxhash64(*(part.column() for part in self.parts)))
         if spread and self.has_nulls:
-            slot = F.when(self.has_key, slot).otherwise(spread_slot(self.df, plan.slots))
+            slot = F.when(self.has_key, slot).otherwise(spread_slot(self.df, table.slots))
         # never null, but only this tells Spark
         slots = self.df.withColumn(name, F.coalesce(slot, F.lit(0)))
-        return slots.repartitionById(plan.slots, name)
+        return slots.repartitionById(table.slots, name)
 
 
 def spread_slot(df: DataFrame, slots: int) -> Column:
@@ -106,21 +106,24 @@ def spread_slot(df: DataFrame, slots: int) -> Column:
     the slot is a function of the number of the map task, which stays the same, and of what the row holds. Rows equal in
     every column then share a slot within one map task, and are spread over the slots by the map tasks.
     """
-    task = F.spark_partition_id()
-    if _has_fixed_order(df):
-        # of this number the low 33 bits count the rows of a partition
-        turn = F.monotonically_increasing_id().bitwiseAND((1 << 33) - 1) + task
-    else:
-        turn = F.pmod(F.xxhash64(*_content(df)), F.lit(slots)) + task
+    by_content = F.pmod(F.xxhash64(*content(df)), F.lit(slots)) + F.spark_partition_id()
+    turn = row_number() if has_fixed_order(df) else by_content
     return F.pmod(turn, F.lit(slots)).cast("int")
 
 
-def _has_fixed_order(df: DataFrame) -> bool:
+def row_number() -> Column:
+    """The number of a row within its partition, counted from the number of the partition, as rows come."""
+    # of this number the low 33 bits count the rows of a partition
+    return F.monotonically_increasing_id().bitwiseAND((1 << 33) - 1) + F.spark_partition_id()
+
+
+def has_fixed_order(df: DataFrame) -> bool:
+    """Whether the rows of a partition come in the same order whenever it is computed, as far as Spark tells."""
     plan = explained(df)
     return plan is not None and all(node.name in _FIXED_ORDER for node in plan.physical.walk())
 
 
-def _content(df: DataFrame) -> list[Column]:
+def content(df: DataFrame) -> list[Column]:
     """The columns that Spark can hash and whose names are unambiguous; at least one."""
     count = Counter(name.lower() for name in df.columns)
     columns = [

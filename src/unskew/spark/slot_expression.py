@@ -50,12 +50,32 @@ def slot_column(table: RoutingTable, key_hash: Column) -> Column:
     slots, which makes the expression non-deterministic. In the text of plans it starts with `-least(f, `, where f is
     the table's `fingerprint`.
     """
-    # Only there to be read: minus a slot is at most 0, which is never more than these. Spark takes a common part of an
-    # expression, here the hash, from the same computation.
-    shown = [F.lit(fingerprint(table)), F.bit_count(key_hash)]
-    shown += [F.lit(0)] * (_SHOWN_ARGUMENTS - len(shown))
+    # Spark takes a common part of an expression, here the hash, from the same computation.
+    return shortened(_look_up(table, key_hash), F.lit(fingerprint(table)), F.bit_count(key_hash))
+
+
+def shortened(number: Column, *shown: Column) -> Column:
+    """A number of 0 or more, of whose expression plans show only the columns `shown`, which are 0 or more as well."""
+    # Only there to be read: minus the number is at most 0, which is never more than these.
+    padding = [F.lit(0)] * (_SHOWN_ARGUMENTS - len(shown))
     # The arrays hold no null, but only the literals tell Spark: else a join would filter on the slot again.
-    return -F.least(*shown, -_look_up(table, key_hash))
+    return -F.least(*shown, *padding, -number)
+
+
+def number_of_hash(hashes: Hashes, key_hash: Column) -> Column:
+    """The number of a hash among `hashes`, which are distinct, counted from 1; 0 if it is none of them."""
+    cells, keys = cuckoo_cells(hashes)
+    held, numbers = int_list(keys, "array<bigint>"), int_list(cells + 1)
+    first, second = (_cell(key_hash, shift, len(cells)) for shift in _SHIFTS)
+    number = F.when(F.get(held, first) == key_hash, F.get(numbers, first)).when(
+        F.get(held, second) == key_hash, F.get(numbers, second)
+    )
+    return shortened(F.coalesce(number, F.lit(0)), F.bit_count(key_hash))
+
+
+def int_list(values: NDArray[Any], spark_type: str = "array<int>") -> Column:
+    """Whole numbers as a literal array."""
+    return _literal(values.tolist(), spark_type)
 
 
 def slot_subquery(table: RoutingTable, keys: KeyColumns, session: SparkSession) -> Column:
