@@ -1,0 +1,1 @@
+"""Hot keys over several slots, for operators that allow it."""
