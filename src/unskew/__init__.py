@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from unskew.spark.no_measure import NoMeasure, no_measure
     from unskew.spark.observe import Observed, observe
     from unskew.spark.pivoted import Pivoted
+    from unskew.spark.repartition import repartition
     from unskew.spark.shuffle_metrics import ShuffleMetrics, ShuffleRead
     from unskew.spark.window import window
     from unskew.streaming.api.state import journal, state
@@ -105,6 +106,7 @@ __all__ = [
     "plan",
     "plan_chain",
     "planners",
+    "repartition",
     "sketches",
     "state",
     "stream",
@@ -131,6 +133,7 @@ _LATER = {
     "ShuffleMetrics": ("unskew.spark.shuffle_metrics", "ShuffleMetrics"),
     "ShuffleRead": ("unskew.spark.shuffle_metrics", "ShuffleRead"),
     "diagnose": ("unskew.spark.diagnose", "diagnose"),
+    "repartition": ("unskew.spark.repartition", "repartition"),
     "observe": ("unskew.spark.observe", "observe"),
     "Observed": ("unskew.spark.observe", "Observed"),
     "window": ("unskew.spark.window", "window"),
