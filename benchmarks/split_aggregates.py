@@ -37,6 +37,7 @@ ROWS = 10_000_000
 
 TURNS = 3
 CORES = (16, 64)
+COUNTRIES = 200
 SCHEMA = "country string, n long, total double"
 
 Run = Callable[[Path], Any]
@@ -45,8 +46,8 @@ Run = Callable[[Path], Any]
 
 def run(scale: float = 1.0, turns: int = TURNS) -> dict[str, Any]:
     """All cases at a scale; case → contender → figures."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
         events = folder / "events"
         events.mkdir()
         spark = session(connect=False, events=events)
@@ -60,16 +61,18 @@ def run(scale: float = 1.0, turns: int = TURNS) -> dict[str, Any]:
                 **collecting(visits),
                 "write": writing(visits, max(int(ROWS * scale) // 20, 1000)),
             }.items():
-                results[f"{case}, hot share {share:.0%}"] = _compared(contenders, log, folder, turns)
+                name = f"{case}, hot share {share:.0%}"
+                results[name] = _compared(contenders, log, folder, turns)
+                print(name, json.dumps(results[name]), file=sys.stderr, flush=True)
         spark.stop()
     return results
 
 
 def _visits(spark: SparkSession, path: Path, rows: int, share: float) -> DataFrame:
-    """Rows of 1000 countries, of which one has this share of them, as 64 files."""
+    """Rows of 201 countries, of which one has this share of them, as 64 files."""
     per_mille = int(share * 1000)
     spark.range(0, rows, 1, 64).selectExpr(
-        f"if(pmod(xxhash64(id), 1000) < {per_mille}, 'hot', 'c' || pmod(xxhash64(id, 1), 1000)) as country",
+        f"if(pmod(xxhash64(id), 1000) < {per_mille}, 'hot', 'c' || pmod(xxhash64(id, 1), {COUNTRIES})) as country",
         "id",
         "pmod(xxhash64(id, 2), 1000000) as visitor",
         "pmod(xxhash64(id, 3), 1000) / 10 as amount",
