@@ -1,8 +1,9 @@
 """Hot keys in aggregates and files: `applyInPandas` with `merge=`, collecting and sketching, tables to be written.
 
 Every contender of a case runs in one session, in turns, and must give the same answer. For each: wall time, the largest
-task of a stage / the mean of its stage, by rows read from the shuffle and by time, bytes shuffled, and the time that
-16 and 64 cores would take for all its stages, one after the other, by the measured times of all tasks.
+task by rows read from the shuffle / the mean of SLOTS slots, the longest task / the mean of its stage, bytes shuffled,
+and the time that 16 and 64 cores would take for all its stages, one after the other, by the measured times of all
+tasks. At tiny scales AQE makes one task of plain Spark's shuffles: compare at scale 0.1 and above.
 """
 
 from __future__ import annotations
@@ -62,7 +63,9 @@ def run(scale: float = 1.0, turns: int = TURNS) -> dict[str, Any]:
                 "write": writing(visits, max(int(ROWS * scale) // 20, 1000)),
             }.items():
                 name = f"{case}, hot share {share:.0%}"
-                results[name] = _compared(contenders, log, folder, turns)
+                results[name] = _compared(
+                    contenders, log, folder, turns, tolerance=0.05 if case == "hll" else 1e-4
+                )
                 print(name, json.dumps(results[name]), file=sys.stderr, flush=True)
         spark.stop()
     return results
@@ -198,7 +201,9 @@ def _answer(df: DataFrame) -> Any:
     return {row[0]: tuple(float(f"{value:.6g}") for value in row[1:]) for row in df.collect()}
 
 
-def _compared(contenders: Mapping[str, Run], log: Log, folder: Path, turns: int) -> dict[str, Any]:
+def _compared(
+    contenders: Mapping[str, Run], log: Log, folder: Path, turns: int, tolerance: float
+) -> dict[str, Any]:
     figures: dict[str, Any] = {}
     answers: dict[str, Any] = {}
     seconds: dict[str, list[float]] = defaultdict(list)
@@ -213,7 +218,7 @@ def _compared(contenders: Mapping[str, Run], log: Log, folder: Path, turns: int)
                 answer, more = answer.answer, answer.figures
             answers[name] = answer
             figures[name] = {**_tasks(log), **more}
-    agree = {name: _agrees(answer, answers["plain"]) for name, answer in answers.items()}
+    agree = {name: _agrees(answer, answers["plain"], tolerance) for name, answer in answers.items()}
     return {
         name: {
             "seconds": min(seconds[name]),
@@ -225,9 +230,9 @@ def _compared(contenders: Mapping[str, Run], log: Log, folder: Path, turns: int)
     }
 
 
-def _agrees(answer: Mapping[str, Any], plain: Mapping[str, Any]) -> bool:
+def _agrees(answer: Mapping[str, Any], plain: Mapping[str, Any], tolerance: float) -> bool:
     return answer.keys() == plain.keys() and all(
-        np.allclose(answer[key], plain[key], rtol=1e-4) for key in plain
+        np.allclose(answer[key], plain[key], rtol=tolerance) for key in plain
     )
 
 

@@ -27,7 +27,8 @@ CONTENTS = {
     "zeros of both signs": "if(id % 2 = 0, 0.0d, -0.0d) as v",
     "zeros inside a struct": "named_struct('a', if(id % 2 = 0, 0.0d, -0.0d)) as v",
     "strings equal by collation": "if(id % 2 = 0, 'a', 'A') collate UTF8_LCASE as v",
-    "maps": "map(id % 500, 1) as v",
+    "maps": "map(id % 3, 1.5d) as v",
+    "maps inside a struct": "named_struct('a', map(id % 3, 1)) as v",
 }
 
 
@@ -61,7 +62,9 @@ def test_the_order_in_which_rows_arrive_does_not_matter(spark: SparkSession, con
     assert outcomes[0] == outcomes[1]
     hot = [row for row in outcomes[0].elements() if "|hot|" in row]
     by_slot = Counter(int(row[-1]) for row in hot)
-    if "map(" in content:  # Spark cannot tell these rows apart: those of one task go together
+    if (
+        content == CONTENTS["maps inside a struct"]
+    ):  # Spark cannot tell these rows apart: those of one task go together
         return
     assert [by_slot[slot] / len(hot) for slot in (0, 1, 3)] == pytest.approx(SHARES, abs=0.05)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from math import ceil
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -52,13 +53,20 @@ def test_no_file_exceeds_the_limit_and_small_values_are_one_file_each(
     assert {folder: sum(sizes) for folder, sizes in files.items()} == counts
     hot = files.pop("country=DE")
     assert max(hot) <= LIMIT
-    assert len(hot) == -(-sum(hot) // int(expected_rows(LIMIT)))
+    assert len(hot) == ceil(sum(hot) / expected_rows(LIMIT))
     assert all(len(sizes) == 1 for sizes in files.values())
 
     visits.repartition("country").write.partitionBy("country").parquet(str(tmp_path / "plain"))
     assert len(files_of(tmp_path / "plain")["country=DE"]) == 1
     ours = spark.read.parquet(str(tmp_path / "ours"))
     assert ours.exceptAll(spark.read.parquet(str(tmp_path / "plain"))).isEmpty()
+
+
+def test_tasks_of_full_files_are_even(visits: DataFrame) -> None:
+    rows = unskew.repartition(visits, "country", rows_per_file=LIMIT)
+    counts = rows.groupBy(F.spark_partition_id().alias("p")).count().toArrow()["count"].to_pylist()
+    assert len(counts) == ceil(20_000 / expected_rows(LIMIT))
+    assert max(counts) <= 1.15 * 20_000 / len(counts)
 
 
 def test_without_a_limit_tasks_are_even(visits: DataFrame) -> None:
@@ -103,6 +111,7 @@ def test_measuring_is_off(visits: DataFrame) -> None:
         ({"rows_per_file": True}, "not True"),
         ({"slots": 0}, "at least one slot, not 0"),
         ({"slots": "4"}, "slots is a whole number, not '4'"),
+        ({"slots": 100_000}, "number of tasks, 20000 at most, not 100000"),
     ],
 )
 def test_options_that_make_no_sense(doomed: DataFrame, options: dict[str, object], message: str) -> None:

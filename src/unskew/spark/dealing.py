@@ -9,8 +9,9 @@ in which rows arrive:
 - Files and the like are read in the same order whenever a task runs: their rows are numbered as they come.
 - Behind a shuffle rows arrive in any order. The rows of split keys are sorted within their partition by two 64-bit
   hashes of their content, and then numbered. Other rows come first, unsorted: how many there are does not change.
-- If the content cannot be hashed as a whole (maps, variants, two columns of one name), the number is a hash of what can
-  be hashed and of the number of the partition. Rows that are equal there then go together, partition by partition.
+- If the content cannot be hashed as a whole (variants, maps inside other values, two columns of one name), the number
+  is a hash of what can be hashed and of the number of the partition. Rows that are equal there then go together,
+  partition by partition.
 
 The number is a hash of the position and not the position itself: if two keys alternate, every row of one of them would
 have the same turn.
@@ -107,11 +108,20 @@ def _content(df: DataFrame) -> list[Column] | None:
 def _hashable_columns(df: DataFrame) -> list[Column]:
     """The columns that Spark can hash and whose names are unambiguous."""
     count = Counter(name.lower() for name in df.columns)
-    return [
-        column(each.name)
+    columns = [
+        _as_hashed(column(each.name), each.dataType)
         for each in df.schema.fields
-        if count[each.name.lower()] == 1 and _is_hashable(each.dataType)
+        if count[each.name.lower()] == 1
     ]
+    return [each for each in columns if each is not None]
+
+
+def _as_hashed(value: Column, data_type: T.DataType) -> Column | None:
+    """The value, or the entries of a map, which Spark can hash although it refuses maps; None for what it cannot."""
+    if isinstance(data_type, T.MapType):
+        hashable = _is_hashable(data_type.keyType) and _is_hashable(data_type.valueType)
+        return F.map_entries(value) if hashable else None
+    return value if _is_hashable(data_type) else None
 
 
 def _is_hashable(data_type: T.DataType) -> bool:
@@ -127,6 +137,8 @@ def _hides_differences(data_type: T.DataType) -> bool:
         return _hides_differences(data_type.elementType)
     if isinstance(data_type, T.StructType):
         return any(_hides_differences(each.dataType) for each in data_type.fields)
+    if isinstance(data_type, T.MapType):
+        return _hides_differences(data_type.keyType) or _hides_differences(data_type.valueType)
     if isinstance(data_type, T.StringType):
         return data_type != T.StringType()
     return isinstance(data_type, T.FloatType | T.DoubleType)
