@@ -18,6 +18,7 @@ def keys_are_taken_one_way(df: DataFrame) -> None:
     assert_type(unskew.groupBy(df, key="a"), unskew.Grouped)
     assert_type(unskew.window(df, "a", "b"), tuple[DataFrame, WindowSpec])
     assert_type(unskew.window(df, ["a", "b"]), tuple[DataFrame, WindowSpec])
+    assert_type(unskew.repartition(df, "a", "b", rows_per_file=10), DataFrame)
     assert_type(unskew.measure(df, "a", "b"), unskew.Histogram)
     assert_type(unskew.measure(df, ["a", "b"], sample=None), unskew.Histogram)
     assert_type(unskew.observe(df, "a", "b"), unskew.Observed)

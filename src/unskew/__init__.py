@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from unskew.spark.observe import Observed, observe
     from unskew.spark.pivoted import Pivoted
     from unskew.spark.plan_join import plan_join
+    from unskew.spark.repartition import repartition
     from unskew.spark.shuffle_metrics import ShuffleMetrics, ShuffleRead
     from unskew.spark.window import window
     from unskew.streaming.api.state import journal, state
@@ -112,6 +113,7 @@ __all__ = [
     "plan_chain",
     "plan_join",
     "planners",
+    "repartition",
     "sketches",
     "state",
     "stream",
@@ -139,6 +141,7 @@ _LATER = {
     "ShuffleMetrics": ("unskew.spark.shuffle_metrics", "ShuffleMetrics"),
     "ShuffleRead": ("unskew.spark.shuffle_metrics", "ShuffleRead"),
     "diagnose": ("unskew.spark.diagnose", "diagnose"),
+    "repartition": ("unskew.spark.repartition", "repartition"),
     "observe": ("unskew.spark.observe", "observe"),
     "Observed": ("unskew.spark.observe", "Observed"),
     "window": ("unskew.spark.window", "window"),

@@ -19,6 +19,7 @@ from unskew.core.routing import RoutingTable
 from unskew.spark.chain import check_chain, plan_chain
 from unskew.spark.cogrouped import Cogrouped
 from unskew.spark.combining import combines
+from unskew.spark.dealing import dealt, dealt_out
 from unskew.spark.explained import Explained, explained
 from unskew.spark.kept import Kept
 from unskew.spark.keys import (
@@ -283,8 +284,14 @@ class Grouped:
 
     def _on_slot_column(self, table: RoutingTable, name: str) -> GroupedData:
         """Rows shuffled and grouped by slot, a column called `name` that the user's function must not see, and key."""
-        routed = self._rows.withColumn(name, slot_column(table, self.keys.hash()))
+        routed = dealt(self._rows, self.keys, table, name)
         return routed.repartitionById(table.slots, name).groupBy(column(name), *self.keys.columns())
+
+    def _in_slots(self, rows: DataFrame, table: RoutingTable) -> DataFrame:
+        """The rows shuffled by slot. Nothing notices later that split keys are placed, since they are not together."""
+        if table.is_split:
+            return dealt_out(rows, self.keys, table, free_name("__slot", self.df.columns))
+        return placed(rows, self.keys, table)
 
     def _apply(
         self,
@@ -295,6 +302,8 @@ class Grouped:
     ) -> DataFrame:
         if merge is None:
             self.options.refuse_split("pass merge= to combine the partial results")
+        else:
+            self.options.refuse_whole()
         plain: DataFrame = getattr(self._plain(), method)(func, schema)
         if merge is not None:
             self._check_partial(plain)
@@ -316,7 +325,7 @@ class Grouped:
                 if table is not None:
                     in_place = kept_in_place(rows, self.keys, slot_column(table, self.keys.hash()))
                 elif by_plan is not None:
-                    in_place = placed(rows, self.keys, by_plan.table)
+                    in_place = self._in_slots(rows, by_plan.table)
                 else:
                     in_place = placed_by_spark(rows, self.keys, spark_plan)
                 result = apply_by_partition(
@@ -327,7 +336,7 @@ class Grouped:
             elif plan is None:
                 result = plain if rows is self.df else getattr(self._plain(rows), method)(func, schema)
             else:
-                shuffled = placed(rows, self.keys, plan.table)
+                shuffled = self._in_slots(rows, plan.table)
                 result = self._apply_by_group(shuffled, plan.table, method, func, schema)
         if merge is None:
             return result
@@ -351,7 +360,7 @@ class Grouped:
         """One Arrow stream per group of placed rows, by PySpark's own method."""
         name = free_name("__slot", self.df.columns)
         if table.is_split:
-            # A split key's slot is drawn once, into a column: an expression would be drawn again after the shuffle.
+            # A split key's slot is a column: an expression would be computed again after the shuffle, and differ.
             grouped = self._on_slot_column(table, name)
             func = without_column(func, 1, name)
         else:
