@@ -14,7 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unskew import sketches
+from unskew import sketches, windows
 from unskew.core.chains.pairs import PairHistogram
 from unskew.core.chains.plan import ChainPlan
 from unskew.core.diagnosis import Diagnosis, HeavyKey, NextKey, Verdict
@@ -46,9 +46,11 @@ if TYPE_CHECKING:
     from unskew.spark.join import join
     from unskew.spark.kept import Kept
     from unskew.spark.keys import Key, KeyColumns
+    from unskew.spark.latest import latest
     from unskew.spark.measure import Sample, measure
     from unskew.spark.no_measure import NoMeasure, no_measure
     from unskew.spark.observe import Observed, observe
+    from unskew.spark.over import Over, PlannedWindow, over
     from unskew.spark.pivoted import Pivoted
     from unskew.spark.plan_join import plan_join
     from unskew.spark.repartition import repartition
@@ -85,12 +87,14 @@ __all__ = [
     "NextKey",
     "NoMeasure",
     "Observed",
+    "Over",
     "PairHistogram",
     "Placement",
     "Pivoted",
     "Plan",
     "PlanReview",
     "PlannedChain",
+    "PlannedWindow",
     "Policy",
     "RoutingTable",
     "Sample",
@@ -105,10 +109,12 @@ __all__ = [
     "groupBy",
     "join",
     "journal",
+    "latest",
     "load",
     "measure",
     "no_measure",
     "observe",
+    "over",
     "plan",
     "plan_chain",
     "plan_join",
@@ -118,6 +124,7 @@ __all__ = [
     "state",
     "stream",
     "window",
+    "windows",
     "write_report",
 ]
 
@@ -134,6 +141,7 @@ _LATER = {
     "no_measure": ("unskew.spark.no_measure", "no_measure"),
     "Key": ("unskew.spark.keys", "Key"),
     "KeyColumns": ("unskew.spark.keys", "KeyColumns"),
+    "latest": ("unskew.spark.latest", "latest"),
     "measure": ("unskew.spark.measure", "measure"),
     "Sample": ("unskew.spark.measure", "Sample"),
     "plan_chain": ("unskew.spark.chain", "plan_chain"),
@@ -144,6 +152,9 @@ _LATER = {
     "repartition": ("unskew.spark.repartition", "repartition"),
     "observe": ("unskew.spark.observe", "observe"),
     "Observed": ("unskew.spark.observe", "Observed"),
+    "over": ("unskew.spark.over", "over"),
+    "Over": ("unskew.spark.over", "Over"),
+    "PlannedWindow": ("unskew.spark.over", "PlannedWindow"),
     "window": ("unskew.spark.window", "window"),
     "write_report": ("unskew.report.diagnosis_page", "write_report"),
     "stream": ("unskew.streaming.api.stream", "stream"),

@@ -10,7 +10,7 @@ driver gets the keys of the sampled rows and nothing else of them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
 from typing import TYPE_CHECKING
@@ -53,6 +53,8 @@ class KeySample:
     values: list[pa.Array]
     load: Floats
     stands_for: Floats
+    more: pa.Table | None = None
+    """Further columns of the sampled records, if any were asked for."""
 
     @property
     def share(self) -> float:
@@ -73,10 +75,19 @@ def measured_columns(df: DataFrame, keys: KeyColumns, weight: str | None) -> Dat
 
 
 def sample_keys(
-    df: DataFrame, keys: Sequence[KeyColumns], weight: str | None = None, budget: int = LEAST_BUDGET
+    df: DataFrame,
+    keys: Sequence[KeyColumns],
+    weight: str | None = None,
+    budget: int = LEAST_BUDGET,
+    more: Sequence[Column] = (),
 ) -> KeySample:
-    """A sample of the records by one or several keys, in one Spark job; the rows are drawn in the JVM."""
-    return _samples_in(_thinned(df, keys, weight, budget).toArrow(), keys, [weight])[0]
+    """A sample of the records by one or several keys, in one Spark job; the rows are drawn in the JVM.
+
+    `more` are columns that are sampled as well.
+    """
+    rows = _thinned(df, keys, weight, budget, more).toArrow()
+    sample = _samples_in(rows, keys, [weight])[0]
+    return replace(sample, more=rows.select([f"m{i}" for i in range(len(more))])) if more else sample
 
 
 def sample_inputs(
@@ -91,7 +102,9 @@ def sample_inputs(
     return _samples_in(rows, [inputs[0][1]], [weight for *_, weight in inputs])
 
 
-def _thinned(df: DataFrame, keys: Sequence[KeyColumns], weight: str | None, budget: int) -> DataFrame:
+def _thinned(
+    df: DataFrame, keys: Sequence[KeyColumns], weight: str | None, budget: int, more: Sequence[Column] = ()
+) -> DataFrame:
     """The sampled records: their load, how many records each stands for, and the hash and value of every key."""
     place, quota = (free_name(name, df.columns) for name in ("__place", "__quota"))
     # Of this number the low 33 bits count the rows of a partition, the others the partitions.
@@ -108,6 +121,7 @@ def _thinned(df: DataFrame, keys: Sequence[KeyColumns], weight: str | None, budg
     columns = [load.alias("load"), F.greatest(F.lit(1.0), row / rows_taken).alias("stands_for")]
     for i, key in enumerate(keys):
         columns += [key.hash().alias(f"h{i}"), _value(key).alias(f"k{i}")]
+    columns += [each.alias(f"m{i}") for i, each in enumerate(more)]
     return drawn.select(*columns)
 
 
