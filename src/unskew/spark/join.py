@@ -28,6 +28,7 @@ from unskew.spark.kept import Kept, KeptPlan
 from unskew.spark.keys import check_frame, free_name, key_columns
 from unskew.spark.measure import Sample
 from unskew.spark.options import Options, observed
+from unskew.spark.placement import remember_join
 from unskew.spark.split_rows import split_rows
 from unskew.spark.worth import MEASURING, operator_of, own_exchanges, reason_to_step_aside
 
@@ -174,9 +175,20 @@ def _routed(
         # Spark would broadcast the smaller side on top of both shuffles.
         left = left.hint("merge")
     if by_name:
-        return _without_artefacts(left.join(right, [*on, left_slot], how), markers).drop(left_slot)
+        joined = _without_artefacts(left.join(right, [*on, left_slot], how), markers)
+        result = joined.drop(left_slot)
+        if _slot_follows_key(sides[0], kind, routing):
+            remember_join(result, joined, left_slot, on, routing.plan.table)
+        return result
     condition = reduce(and_, [*on, F.col(left_slot) == F.col(right_slot)])
     return left.join(right, condition, how).drop(left_slot, right_slot)
+
+
+def _slot_follows_key(left: Side, kind: JoinType, routing: Routing) -> bool:
+    """Whether the left side's slot of every row of the result is a function of its key."""
+    whole = isinstance(routing.plan, Plan) or not len(routing.plan.keys)
+    spread = routing.spread[0] and left.has_nulls and kind != "inner"
+    return whole and not spread and kind in ("inner", "left", "semi", "anti")
 
 
 def _on_slots(
