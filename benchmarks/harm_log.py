@@ -52,6 +52,10 @@ class Log:
         """Forget what happened so far."""
         self._until_fence()
 
+    def events(self) -> list[dict[str, Any]]:
+        """What happened since the last call, event by event."""
+        return self._until_fence()
+
     def cost(self, started: float) -> Cost:
         """What happened since the last call; `started` is the time (`time.time()`) at which the job itself started."""
         events = self._until_fence()
