@@ -147,7 +147,7 @@ docs-aggregates: $(STAMP) ## Write the tables of stream aggregates in the docs f
 	$(BIN)/python scripts/aggregate_table.py
 
 .PHONY: bench
-bench: bench-core bench-batch bench-harm bench-stream bench-locality ## Run every benchmark
+bench: bench-core bench-batch bench-harm bench-split bench-stream bench-locality ## Run every benchmark
 
 .PHONY: bench-core
 bench-core: $(STAMP) ## Measure the core against its bars; non-zero exit if one falls short
@@ -164,6 +164,10 @@ bench-harm: $(STAMP) ## Run everyday jobs plain and unskewed, continuing a stopp
 .PHONY: docs-harm
 docs-harm: $(STAMP) ## Write the table of everyday jobs in the docs from the record of bench-harm
 	$(BIN)/python -m benchmarks.harm --docs
+
+.PHONY: bench-split
+bench-split: $(STAMP) ## Measure split hot keys against Spark, AQE and salting (long)
+	$(WITH_JAVA) $(BIN)/python -m benchmarks.split
 
 .PHONY: bench-stream
 bench-stream: $(STAMP) ## Measure the live operator against Spark's own stateful ones (long)

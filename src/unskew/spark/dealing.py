@@ -19,25 +19,17 @@ have the same turn.
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
-from pyspark.sql import types as T
 
 from unskew.core.routing import RoutingTable
-from unskew.spark.explained import explained
 from unskew.spark.keys import KeyColumns, column, free_name
+from unskew.spark.row_order import content_hashes, has_fixed_order, hashable_columns
 from unskew.spark.slot_expression import slot_column
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
-
-_FIXED_ORDER = frozenset(
-    """CollectMetrics ColumnarToRow EmptyRelation FileScan Filter LocalTableScan Project Range Union
-    """.split()  # noqa: SIM905 (readable)
-)
-"""Operators that yield the rows of a partition in the same order whenever they run."""
 
 _MOST_NAMED = 1000
 """Split keys that are told apart from others before sorting; with more, all rows are sorted."""
@@ -49,11 +41,9 @@ def dealt(df: DataFrame, keys: KeyColumns, table: RoutingTable, name: str) -> Da
         return df.withColumn(name, slot_column(table, keys.hash()))
     if has_fixed_order(df):
         return _by_lot(df, keys, table, name, F.monotonically_increasing_id())
-    content = _content(df)
-    if content is None:
-        return _by_lot(df, keys, table, name, F.spark_partition_id(), *_hashable_columns(df))
-    # the second hash starts from another state, so that what collides in the first does not collide in it
-    hashes = (F.xxhash64(*content), F.xxhash64(F.lit(1), *content))
+    hashes = content_hashes(df)
+    if hashes is None:
+        return _by_lot(df, keys, table, name, F.spark_partition_id(), *hashable_columns(df))
     split = _is_split(table, keys.hash())
     in_order = df.sortWithinPartitions(*(F.when(split, each) for each in hashes))
     return _by_lot(in_order, keys, table, name, F.monotonically_increasing_id())
@@ -62,12 +52,6 @@ def dealt(df: DataFrame, keys: KeyColumns, table: RoutingTable, name: str) -> Da
 def dealt_out(df: DataFrame, keys: KeyColumns, table: RoutingTable, name: str) -> DataFrame:
     """The rows in the partitions of their slots; `name` must be free, and is no column of the result."""
     return dealt(df, keys, table, name).repartitionById(table.slots, name).drop(name)
-
-
-def has_fixed_order(df: DataFrame) -> bool:
-    """Whether the rows of a partition arrive in the same order whenever they are read; no Spark job runs."""
-    plan = explained(df)
-    return plan is not None and all(node.name in _FIXED_ORDER for node in plan.physical.walk())
 
 
 def _by_lot(df: DataFrame, keys: KeyColumns, table: RoutingTable, name: str, *made_from: Column) -> DataFrame:
@@ -87,58 +71,3 @@ def _is_split(table: RoutingTable, key_hash: Column) -> Column:
     if len(hashes) > _MOST_NAMED:
         return F.lit(True)
     return key_hash.isin(hashes)
-
-
-def _content(df: DataFrame) -> list[Column] | None:
-    """Columns whose hashes are equal only if rows are equal in every byte; None if there are none that say so.
-
-    Spark hashes 0.0 and -0.0 alike, and strings that a collation takes for equal: their text tells them apart.
-    """
-    columns = _hashable_columns(df)
-    if len(columns) < len(df.columns):
-        return None
-    texts = [
-        each.cast("string")
-        for each, field in zip(columns, df.schema.fields, strict=True)
-        if _hides_differences(field.dataType)
-    ]
-    return [*columns, *texts]
-
-
-def _hashable_columns(df: DataFrame) -> list[Column]:
-    """The columns that Spark can hash and whose names are unambiguous."""
-    count = Counter(name.lower() for name in df.columns)
-    columns = [
-        _as_hashed(column(each.name), each.dataType)
-        for each in df.schema.fields
-        if count[each.name.lower()] == 1
-    ]
-    return [each for each in columns if each is not None]
-
-
-def _as_hashed(value: Column, data_type: T.DataType) -> Column | None:
-    """The value, or the entries of a map, which Spark can hash although it refuses maps; None for what it cannot."""
-    if isinstance(data_type, T.MapType):
-        hashable = _is_hashable(data_type.keyType) and _is_hashable(data_type.valueType)
-        return F.map_entries(value) if hashable else None
-    return value if _is_hashable(data_type) else None
-
-
-def _is_hashable(data_type: T.DataType) -> bool:
-    if isinstance(data_type, T.ArrayType):
-        return _is_hashable(data_type.elementType)
-    if isinstance(data_type, T.StructType):
-        return all(_is_hashable(each.dataType) for each in data_type.fields)
-    return not isinstance(data_type, T.MapType | T.VariantType | T.UserDefinedType)
-
-
-def _hides_differences(data_type: T.DataType) -> bool:
-    if isinstance(data_type, T.ArrayType):
-        return _hides_differences(data_type.elementType)
-    if isinstance(data_type, T.StructType):
-        return any(_hides_differences(each.dataType) for each in data_type.fields)
-    if isinstance(data_type, T.MapType):
-        return _hides_differences(data_type.keyType) or _hides_differences(data_type.valueType)
-    if isinstance(data_type, T.StringType):
-        return data_type != T.StringType()
-    return isinstance(data_type, T.FloatType | T.DoubleType)

@@ -9,10 +9,11 @@ the first output and one that reads the second would else both get a row, or nei
 column are interchangeable, so it is enough that each part gets the same rows as before, counted with duplicates.
 
 - If the rows of a partition come in the same order whenever it is read (files and the like), their number decides.
-- Behind a shuffle they do not. There the rows of split keys are sorted by content, within their partition, and then
-  numbered: since the partition has the same rows as before, number n is the same row as before, or one that is equal.
-- If content cannot be put in order (a map, a variant), a hash of what can be hashed decides: rows that are equal in it
-  are then in one part per map task.
+- Behind a shuffle they do not. There the rows of split keys are sorted by two hashes of their content, within their
+  partition, and then numbered: since the partition has the same rows as before, number n is the same row as before, or
+  one that is equal.
+- If not all content can be hashed (a variant), a hash of what can be decides: rows that are equal in it are then in one
+  part per map task.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from pyspark.sql import functions as F
-from pyspark.sql import types as T
 
 from unskew.core.splitting.split_plan import SplitPlan
-from unskew.spark.join_routing import Side, content, has_fixed_order, row_number, spread_slot
-from unskew.spark.keys import column, free_name
+from unskew.spark.join_routing import Side, row_number, spread_slot
+from unskew.spark.keys import free_name
+from unskew.spark.row_order import content_hashes, has_fixed_order, hashable_columns
 from unskew.spark.slot_expression import int_list, number_of_hash, shortened, slot_column
 
 if TYPE_CHECKING:
@@ -36,17 +37,6 @@ _GOLDEN = 2654435769
 
 _HASH_BITS = 40
 """Bits of the content's hash in the number that rows are sorted by; the number of the grid is above them."""
-
-_EXACTLY_ORDERED = (
-    T.StringType,
-    T.IntegralType,
-    T.BooleanType,
-    T.DateType,
-    T.TimestampType,
-    T.TimestampNTZType,
-    T.DecimalType,
-    T.BinaryType,
-)
 
 
 def split_rows(
@@ -73,17 +63,15 @@ def split_rows(
     grid = F.col(grid_name)
     if has_fixed_order(df):
         turn = row_number()
-    elif (in_order := _ordered_content(df)) is not None:
+    elif (hashes := content_hashes(df)) is not None:
         # cold rows stay as they come: they are never compared by content
-        place = (grid - 1).cast("long") * (1 << _HASH_BITS) + F.xxhash64(*content(df)).bitwiseAND(
-            (1 << _HASH_BITS) - 1
-        )
+        place = (grid - 1).cast("long") * (1 << _HASH_BITS) + hashes[0].bitwiseAND((1 << _HASH_BITS) - 1)
         as_it_comes = F.monotonically_increasing_id() + F.lit(-(2**63))
         rows = rows.withColumn(order, F.when(grid > 0, place).otherwise(as_it_comes))
-        rows = rows.sortWithinPartitions(order, *in_order)
+        rows = rows.sortWithinPartitions(order, *hashes)
         turn = row_number()
     else:
-        turn = F.xxhash64(*content(df)).bitwiseAND((1 << 31) - 1) + F.spark_partition_id()
+        turn = F.xxhash64(F.lit(0), *hashable_columns(df)).bitwiseAND((1 << 31) - 1) + F.spark_partition_id()
     rows = rows.withColumn(part, _part(turn, _by_grid(parts, grid)))
     cells, starts = _cells(plan, which)
     cell = _by_grid(starts, grid) + F.col(part)
@@ -130,30 +118,3 @@ def _is_split_key(side: Side, plan: SplitPlan, grid: Column) -> Column:
     kind = side.df.select(part.column()).schema.fields[0].dataType.simpleString()
     keys = F.array(*(F.lit(key).cast(kind) for key in plan.keys.to_pylist()))
     return F.coalesce((grid > 0) & (F.get(keys, grid - 1) == part.column()), F.lit(False))
-
-
-def _ordered_content(df: DataFrame) -> list[Column] | None:
-    """Columns that tell any two rows apart that are not equal in every column; None if there are none."""
-    names = [name.lower() for name in df.columns]
-    if len(set(names)) < len(names):
-        return None
-    columns = []
-    for each in df.schema.fields:
-        columns.append(column(each.name))
-        if isinstance(each.dataType, T.FractionalType) and not isinstance(each.dataType, T.DecimalType):
-            # in order -0.0 equals 0.0, and is no other row
-            columns.append(column(each.name).cast("string"))
-        elif not _exactly_ordered(each.dataType):
-            return None
-    return columns
-
-
-def _exactly_ordered(kind: T.DataType) -> bool:
-    """Whether only equal values of this type compare as equal."""
-    if isinstance(kind, T.ArrayType):
-        return _exactly_ordered(kind.elementType)
-    if isinstance(kind, T.StructType):
-        return all(_exactly_ordered(each.dataType) for each in kind.fields)
-    if isinstance(kind, T.StringType) and getattr(kind, "collation", "UTF8_BINARY") != "UTF8_BINARY":
-        return False
-    return isinstance(kind, _EXACTLY_ORDERED)
