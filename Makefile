@@ -56,8 +56,8 @@ test: $(STAMP) ## Run `check` with coverage, then the Spark tests, and on Spark 
 	@$(PHASES) lint test-coverage test-rest test-spark,test-processes,test-connect
 
 .PHONY: test-all
-test-all: $(STAMP) ## Run `test`, then several hosts, the notebook, papers, faults and all Python versions (hours)
-	@$(PHASES) test test-hosts test-notebook test-papers test-faults test-versions
+test-all: $(STAMP) ## Run `test`, then everyday jobs, hosts, the notebook, papers, faults and all Pythons (hours)
+	@$(PHASES) test test-everyday test-hosts test-notebook test-papers test-faults test-versions
 
 .PHONY: lint
 lint: $(STAMP) ## Check style, format, types, the direction of imports and the docs site
@@ -85,11 +85,15 @@ test-spark: $(STAMP) ## Run the tests that share one Spark session
 
 .PHONY: test-processes
 test-processes: $(STAMP) ## Run the tests that start a Spark of their own
-	$(WITH_JAVA) $(SPARK_TESTS) -m "processes and not hosts and not faults"
+	$(WITH_JAVA) $(SPARK_TESTS) -m "processes and not hosts and not faults and not everyday"
 
 .PHONY: test-connect
 test-connect: $(STAMP) ## Run the tests that may differ on Spark Connect there
 	$(WITH_JAVA) UNSKEW_TEST_REMOTE=1 $(SPARK_TESTS) tests -m connect
+
+.PHONY: test-everyday
+test-everyday: $(STAMP) ## Run the everyday jobs of bench-harm, tiny: equal rows, and no more shuffles than plain Spark
+	$(WITH_JAVA) $(SPARK_TESTS) -m everyday
 
 .PHONY: test-hosts
 test-hosts: $(STAMP) ## Run the tests that set up several hosts on this machine (root)
@@ -143,7 +147,7 @@ docs-aggregates: $(STAMP) ## Write the tables of stream aggregates in the docs f
 	$(BIN)/python scripts/aggregate_table.py
 
 .PHONY: bench
-bench: bench-core bench-batch bench-harm bench-stream bench-locality ## Run every benchmark
+bench: bench-core bench-batch bench-harm bench-split bench-stream bench-locality ## Run every benchmark
 
 .PHONY: bench-core
 bench-core: $(STAMP) ## Measure the core against its bars; non-zero exit if one falls short
@@ -160,6 +164,10 @@ bench-harm: $(STAMP) ## Run everyday jobs plain and unskewed, continuing a stopp
 .PHONY: docs-harm
 docs-harm: $(STAMP) ## Write the table of everyday jobs in the docs from the record of bench-harm
 	$(BIN)/python -m benchmarks.harm --docs
+
+.PHONY: bench-split
+bench-split: $(STAMP) ## Measure split hot keys against Spark, AQE and salting (long)
+	$(WITH_JAVA) $(BIN)/python -m benchmarks.split
 
 .PHONY: bench-stream
 bench-stream: $(STAMP) ## Measure the live operator against Spark's own stateful ones (long)

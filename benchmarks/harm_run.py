@@ -94,7 +94,7 @@ class Bench:
 
     def record(self, job: Job) -> dict[str, Any]:
         """The record of a job: both versions and the faults found, or the error that the changed version raised."""
-        with _settings(self.spark, job.settings):
+        with settings(self.spark, job.settings):
             job.run(WORDS["plain"], self.inputs)  # makes the inputs, which must not count
             self.log.restart()
             # also warms up both versions; an error of the plain one is a mistake in the corpus
@@ -221,11 +221,12 @@ def _fingerprint(df: DataFrame) -> tuple[Any, ...]:
 
 
 @contextlib.contextmanager
-def _settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    for name, value in settings.items():
+def settings(spark: SparkSession, values: Mapping[str, str]) -> Iterator[None]:
+    """Spark's settings within the block; nested blocks must not set the same."""
+    for name, value in values.items():
         spark.conf.set(name, value)
     try:
         yield
     finally:
-        for name in settings:
+        for name in values:
             spark.conf.unset(name)

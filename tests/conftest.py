@@ -102,25 +102,27 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             for marker in MARKED_BY_FIXTURE.get(fixture, ()):
                 item.add_marker(marker)
     if os.environ.get("UNSKEW_TEST_REMOTE"):
-        repeated = _repeated_kinds(items)
+        repeated = _repeated_values(items)
         config.hook.pytest_deselected(items=repeated)
         items[:] = [item for item in items if item not in repeated]
 
 
-def _repeated_kinds(items: Sequence[pytest.Item]) -> list[pytest.Item]:
-    """The cases that differ from an earlier one only in the kind of key.
+def _repeated_values(items: Sequence[pytest.Item]) -> list[pytest.Item]:
+    """The cases of a test all of whose parameters have values that earlier cases have tried.
 
-    Connect sends Spark the same expressions for every kind of key, and classic Spark has tried them all.
+    Every value runs on Connect once; classic Spark tries every combination. Of the kinds of key one is enough, since
+    Connect sends Spark the same expressions for all.
     """
-    cases = set()
+    tried = set()
     repeated = []
     for item in items:
         parameters = getattr(item, "callspec", None)
-        if parameters is None or "kind" not in parameters.params:
+        if parameters is None:
             continue
-        others = sorted((name, repr(value)) for name, value in parameters.params.items() if name != "kind")
-        case = (item.nodeid.partition("[")[0], tuple(others))
-        if case in cases:
+        test = item.nodeid.partition("[")[0]
+        values = {(test, name, repr(value)) for name, value in parameters.params.items() if name != "kind"}
+        values = values or {(test, "", "")}
+        if values <= tried:
             repeated.append(item)
-        cases.add(case)
+        tried |= values
     return repeated

@@ -22,6 +22,7 @@ def keys_are_taken_one_way(df: DataFrame) -> None:
     total = unskew.windows.sum("c").rowsBetween(-6, 0)
     assert_type(unskew.over(df, ["a", "b"], "c").withColumns(total=total), DataFrame)
     assert_type(unskew.latest(df, "a", orderBy="b"), DataFrame)
+    assert_type(unskew.repartition(df, "a", "b", rows_per_file=10), DataFrame)
     assert_type(unskew.measure(df, "a", "b"), unskew.Histogram)
     assert_type(unskew.measure(df, ["a", "b"], sample=None), unskew.Histogram)
     assert_type(unskew.observe(df, "a", "b"), unskew.Observed)

@@ -29,6 +29,8 @@ from unskew.core.planners import PLANNERS as _PLANNERS
 from unskew.core.review import PlanReview
 from unskew.core.routing import RoutingTable
 from unskew.core.saved_plan import load as _load
+from unskew.core.splitting.join_choice import JoinChoice, JoinWay
+from unskew.core.splitting.split_plan import SplitPlan
 from unskew.streaming.driver.placement import Placement
 from unskew.streaming.operators.aggregates import *  # noqa: F403  one line per aggregate, over there
 from unskew.streaming.operators.aggregates import AGGREGATES
@@ -50,6 +52,8 @@ if TYPE_CHECKING:
     from unskew.spark.observe import Observed, observe
     from unskew.spark.over import Over, PlannedWindow, over
     from unskew.spark.pivoted import Pivoted
+    from unskew.spark.plan_join import plan_join
+    from unskew.spark.repartition import repartition
     from unskew.spark.shuffle_metrics import ShuffleMetrics, ShuffleRead
     from unskew.spark.window import window
     from unskew.streaming.api.state import journal, state
@@ -72,6 +76,8 @@ __all__ = [
     "HeavyKey",
     "Histogram",
     "History",
+    "JoinChoice",
+    "JoinWay",
     "Kept",
     "Key",
     "KeyColumns",
@@ -94,6 +100,7 @@ __all__ = [
     "Sample",
     "ShuffleMetrics",
     "ShuffleRead",
+    "SplitPlan",
     "StatefulStream",
     "Stream",
     "Utilisation",
@@ -110,7 +117,9 @@ __all__ = [
     "over",
     "plan",
     "plan_chain",
+    "plan_join",
     "planners",
+    "repartition",
     "sketches",
     "state",
     "stream",
@@ -136,9 +145,11 @@ _LATER = {
     "measure": ("unskew.spark.measure", "measure"),
     "Sample": ("unskew.spark.measure", "Sample"),
     "plan_chain": ("unskew.spark.chain", "plan_chain"),
+    "plan_join": ("unskew.spark.plan_join", "plan_join"),
     "ShuffleMetrics": ("unskew.spark.shuffle_metrics", "ShuffleMetrics"),
     "ShuffleRead": ("unskew.spark.shuffle_metrics", "ShuffleRead"),
     "diagnose": ("unskew.spark.diagnose", "diagnose"),
+    "repartition": ("unskew.spark.repartition", "repartition"),
     "observe": ("unskew.spark.observe", "observe"),
     "Observed": ("unskew.spark.observe", "Observed"),
     "over": ("unskew.spark.over", "over"),

@@ -261,3 +261,24 @@ def test_one_line_says_what_a_table_has() -> None:
     table = RoutingTable.build(3, [0, 1, 2], ["a", "b"], [[1, 2], 0], version=7)
     assert repr(table) == "RoutingTable(version 7, 3 slots, 3 buckets, 2 heavy keys, 1 of them split)"
     assert repr(RoutingTable.hashed(4, 64)) == "RoutingTable(version 0, 4 slots, 64 buckets, 0 heavy keys)"
+
+
+class TestShares:
+    def test_rows_are_scaled_and_ordered_with_their_slots(self) -> None:
+        keys, slots, shares = ["a", "b", "c"], [[0, 1], [2], [1, 0, 2]], [[3, 1], [7], [1, 1, 2]]
+        table = RoutingTable.build(3, np.zeros(4, int), keys, slots, heavy_shares=shares)
+        rows = np.split(table.choice_shares, table.offsets[1:-1])
+        shares_of = dict(zip(table.heavy, [row.tolist() for row in rows], strict=True))
+        assert shares_of == {"a": [0.75, 0.25], "b": [1.0], "c": [0.25, 0.25, 0.5]}
+        assert table.heavy == dict(zip(keys, [(0, 1), 2, (1, 0, 2)], strict=True)) | table.heavy
+        assert table != RoutingTable.build(3, np.zeros(4, int), keys, slots)
+        assert RoutingTable.from_bytes(table.to_bytes()) == table
+
+    @pytest.mark.parametrize("wrong", [[[1.0, 0.0]], [[1.0, -1.0]], [[1.0, np.nan]], [[1.0, np.inf]]])
+    def test_a_share_that_is_not_positive_is_refused(self, wrong: list[list[float]]) -> None:
+        with pytest.raises(ValueError, match="a share of a heavy key is a positive number, not"):
+            RoutingTable.build(2, [0, 1], ["a"], [[0, 1]], heavy_shares=wrong)
+
+    def test_a_row_of_another_length_is_refused(self) -> None:
+        with pytest.raises(ValueError, match="one share for each slot"):
+            RoutingTable.build(2, [0, 1], ["a"], [[0, 1]], heavy_shares=[[1.0]])

@@ -67,6 +67,6 @@ def test_planners_are_ranked_by_imbalance_and_progress_is_reported() -> None:
     assert imbalances == sorted(imbalances)
     assert list(results.targets) == list(TARGETS)
     split = {row["planner"] for row in rows if row["keys"] == "split"}
-    assert split == {"pkg", "dkg-pkg"}
+    assert split == {"pkg", "dkg-pkg", "wrap-around"}
     keel = next(row for row in rows if row["planner"] == "keel")
     assert f"{keel['imbalance']:.2f} × mean" in read(make_page(results)).text

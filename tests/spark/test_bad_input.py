@@ -219,6 +219,11 @@ def test_merges_that_make_no_sense(doomed: DataFrame) -> None:
     grouped = unskew.groupBy(doomed, "string", slots=2, planner="pkg")
     with pytest.raises(ValueError, match=r"merge= groups the partial results by key.*no column 'string'"):
         grouped.applyInPandas(lambda rows: rows, "n long", merge=lambda rows: rows)
+    whole = unskew.groupBy(doomed, "string", slots=2, planner="keel")
+    with pytest.raises(
+        ValueError, match=r"'keel' keeps keys whole, so merge= has nothing to merge.*wrap-around"
+    ):
+        whole.applyInPandas(lambda rows: rows, doomed.schema, merge=lambda rows: rows)
     with pytest.raises(ValueError, match="pass merge= to combine"):
         grouped.applyInArrow(lambda rows: rows, doomed.schema)
 

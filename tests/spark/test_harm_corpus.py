@@ -13,7 +13,7 @@ import pytest
 
 from benchmarks.harm_jobs import JOBS
 
-pytestmark = pytest.mark.usefixtures("own_spark")
+pytestmark = [pytest.mark.usefixtures("own_spark"), pytest.mark.everyday]
 
 
 @pytest.fixture(scope="module")

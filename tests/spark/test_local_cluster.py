@@ -14,17 +14,21 @@ import pytest
 pytestmark = pytest.mark.usefixtures("own_spark")
 
 
-def test_two_executor_processes(tmp_path: Path) -> None:
-    # A cluster writes its executors' files to its home, which must not be the installed package.
-    home = tmp_path / "spark"
+def cluster_home(folder: Path) -> Path:
+    """A home for Spark: a cluster writes its executors' files there, so it must not be the installed package."""
+    home = folder / "spark"
     home.mkdir()
     for part in Path(pyspark.__file__).parent.iterdir():
         (home / part.name).symlink_to(part)
+    return home
+
+
+def test_two_executor_processes(tmp_path: Path) -> None:
     root = Path(__file__).parents[2]
     ours = {
         "PYSPARK_PYTHON": sys.executable,
         "PYTHONPATH": str(root),
-        "SPARK_HOME": str(home),
+        "SPARK_HOME": str(cluster_home(tmp_path)),
         "SPARK_LOCAL_IP": "127.0.0.1",
     }
     settings = (

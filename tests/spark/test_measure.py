@@ -130,10 +130,11 @@ def test_long_keys_are_counted_but_not_collected(spark: SparkSession) -> None:
     assert unskew.measure(df, "l").top() == [("x", 100.0)]
 
 
-def test_a_negative_weight_is_refused_by_name(spark: SparkSession) -> None:
+@pytest.mark.parametrize("sample", ["auto", None, 0.999999])
+def test_a_negative_weight_is_refused_by_name(spark: SparkSession, sample: unskew.Sample) -> None:
     df = spark.range(5).select(F.col("id").alias("k"), (F.col("id") - 2).alias("cost"))
     with pytest.raises(ValueError, match=r"^weight column 'cost' has the value -2.0: .*0 or more"):
-        unskew.measure(df, "k", weight="cost")
+        unskew.measure(df, "k", weight="cost", sample=sample)
 
 
 def test_a_sample_is_not_drawn_by_the_users_own_random_numbers(

@@ -33,9 +33,10 @@ def test_the_users_partitions_come_first(spark: SparkSession) -> None:
 
 
 @pytest.mark.usefixtures("default_partitions")
-def test_three_slots_per_core_and_more_for_much_data(spark: SparkSession) -> None:
+def test_three_slots_per_core_more_for_much_data_and_fewer_for_little(spark: SparkSession) -> None:
     assert default_slots(spark) == 6
     assert default_slots(spark, size=100 * 2**30) == 400
+    assert [default_slots(spark, size=2.0**20 * size) for size in (1, 20, 100)] == [2, 3, 6]
 
 
 @pytest.mark.usefixtures("default_partitions")

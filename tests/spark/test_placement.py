@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 import unskew
-from tests.spark.frames import Frames, assert_same, exchanges, physical_plan
+from tests.spark.frames import Frames, assert_same, exchanges, physical_plan, setting
 
 pytestmark = pytest.mark.connect
 
@@ -82,3 +83,53 @@ def test_another_key_is_shuffled(numbered: tuple[DataFrame, DataFrame]) -> None:
     result = unskew.groupBy(routed, "n").agg(F.sum("v"))
     assert len(exchanges(result)) == 2
     assert_same(result, plain.groupBy("n").agg(F.sum("v")))
+
+
+@pytest.fixture
+def joined(frames: Frames) -> Iterator[tuple[DataFrame, DataFrame]]:
+    """A join under a plan, and by plain Spark."""
+    left, right = frames.left.select("string", "v"), frames.right.select("string", F.lit(1).alias("w"))
+    with setting(left.sparkSession, autoBroadcastJoinThreshold="-1"):
+        yield (
+            unskew.join(left, right, "string", plan=frames.plans["string"]),
+            left.join(right, "string"),
+        )
+
+
+def test_a_join_then_an_aggregate_or_a_function(joined: tuple[DataFrame, DataFrame]) -> None:
+    routed, plain = joined
+    assert exchanges(routed) == [SLOT, SLOT]
+    for ours in (unskew.groupBy(routed, "string").count(), unskew.groupBy(routed, "string").agg(F.max("v"))):
+        assert exchanges(ours) == [SLOT, SLOT]
+    assert_same(unskew.groupBy(routed, "string").agg(F.max("v")), plain.groupBy("string").agg(F.max("v")))
+
+    def sums(rows: Any) -> Any:
+        assert list(rows.columns) == ["string", "v", "w"]
+        return rows.groupby("string", dropna=False, as_index=False)[["v", "w"]].sum()
+
+    result = unskew.groupBy(routed, "string").applyInPandas(sums, "string string, v long, w long")
+    assert exchanges(result) == [SLOT, SLOT]
+    assert_same(result, plain.groupBy("string").applyInPandas(sums, "string string, v long, w long"))
+
+
+def test_a_join_then_another_key_or_plan_is_shuffled(
+    frames: Frames, joined: tuple[DataFrame, DataFrame]
+) -> None:
+    routed, plain = joined
+    other = unskew.plan(frames.measured["string"], slots=2)
+    for ours, theirs in (
+        (unskew.groupBy(routed, "v"), plain.groupBy("v")),
+        (unskew.groupBy(routed, "string", plan=other), plain.groupBy("string")),
+        (unskew.groupBy(routed.where("v > 3"), "string"), plain.where("v > 3").groupBy("string")),
+    ):
+        result = ours.agg(F.max("w"))
+        assert len(exchanges(result)) == 3
+        assert_same(result, theirs.agg(F.max("w")))
+
+
+def test_null_keys_that_a_join_has_spread_are_still_one_group(spark: SparkSession) -> None:
+    left = spark.range(400).selectExpr("if(id % 2 = 0, null, id % 5) k", "id v")
+    right = spark.range(3).selectExpr("id k", "id w")
+    with setting(spark, autoBroadcastJoinThreshold="-1"):
+        routed = unskew.join(left, right, "k", "left", planner="keel", slots=4)
+        assert_same(unskew.groupBy(routed, "k").count(), left.join(right, "k", "left").groupBy("k").count())

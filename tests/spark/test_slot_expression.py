@@ -101,17 +101,34 @@ def test_fingerprints_tell_tables_apart() -> None:
     assert fingerprint(tables[0]) == 260820943
 
 
-def test_records_of_a_split_key_draw_from_its_slots_evenly(spark: SparkSession) -> None:
-    slots_of_key = {0: [1, 5], 1: [2, 3, 7], 2: [4, 4, 6], 3: [0]}
-    table = RoutingTable.build(8, np.zeros(16, int), list(slots_of_key), list(slots_of_key.values()))
-    # The keys alternate: if records were sent in turn, each key would always have the same turn.
-    df = spark.range(0, 12_000, 1, 2).select((F.col("id") % 4).alias("k"))
-    rows = df.select("k", slot_column(table, F.xxhash64("k")).alias("slot")).toArrow()
-    counts = Counter(zip(rows["k"].to_pylist(), rows["slot"].to_pylist(), strict=True))
-    for key, slots in slots_of_key.items():
-        assert {slot for k, slot in counts if k == key} == set(slots)
-        for slot, shares in Counter(slots).items():
-            assert counts[key, slot] == pytest.approx(3000 * shares / len(slots), rel=0.1)
+def test_a_split_key_needs_a_lot(spark: SparkSession) -> None:
+    table = RoutingTable.build(2, [0, 1], ["a"], [[0, 1]])
+    with pytest.raises(ValueError, match="splits keys over slots: pass a lot"):
+        slot_column(table, F.xxhash64(F.lit("a")))
+
+
+def test_records_of_a_split_key_go_to_its_slots_in_their_shares(spark: SparkSession) -> None:
+    slots_of_key = {0: [1, 5], 1: [2, 3, 7], 2: [4, 4, 6], 3: [0], 4: [6, 7, 0, 1]}
+    shares_of_key = {0: [1, 1], 1: [1, 5, 2], 2: [1, 1, 1], 3: [1], 4: [0.001, 1, 0.3, 0.2]}
+    table, equal = (
+        RoutingTable.build(
+            8, np.zeros(16, int), list(slots_of_key), list(slots_of_key.values()), heavy_shares=shares
+        )
+        for shares in (list(shares_of_key.values()), None)
+    )
+    df = spark.range(0, 15_000, 1, 2).selectExpr("id % 5 as k", "(id div 5 + 0.5) / 3000 as lot")
+    slots = [slot_column(each, F.xxhash64("k"), F.col("lot")) for each in (table, equal)]
+    rows = df.select("k", slots[0].alias("planned"), slots[1].alias("equal")).toArrow()
+    for name, shares in (
+        ("planned", shares_of_key),
+        ("equal", {k: [1] * len(v) for k, v in slots_of_key.items()}),
+    ):
+        counts = Counter(zip(rows["k"].to_pylist(), rows[name].to_pylist(), strict=True))
+        for key, key_slots in slots_of_key.items():
+            expected: Counter[int] = Counter()
+            for slot, share in zip(key_slots, shares[key], strict=True):
+                expected[slot] += 3000 * share / sum(shares[key])  # type: ignore[assignment]
+            assert {slot: counts[key, slot] for slot in expected} == pytest.approx(expected, abs=2)
 
 
 def routes(heavy_keys: int) -> RoutingTable:

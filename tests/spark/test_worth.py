@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+import unskew
 from unskew.spark import worth
 from unskew.spark.explained import explained
 from unskew.spark.worth import Kind, reason_to_step_aside
@@ -86,3 +87,11 @@ def test_a_setting_that_would_shuffle_placed_rows_again(keyed: DataFrame, spark:
         assert str(reason(same(keyed), "function")).startswith(f"{name} is true")
     finally:
         spark.conf.set(name, "false")
+
+
+def test_the_reason_is_logged(keyed: DataFrame, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("INFO", "unskew"):
+        unskew.groupBy(keyed, "k").agg(F.collect_list("id"))
+    assert caplog.messages == [
+        "plain Spark does this aggregate: it takes about 0.0 s, too short for measuring to pay"
+    ]

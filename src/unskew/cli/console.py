@@ -7,7 +7,6 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
 import typer
@@ -15,6 +14,7 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
+from unskew.core.addresses import Address, local_path
 from unskew.report.text import inert
 
 
@@ -84,8 +84,11 @@ def first_line(error: Exception) -> str:
 _JAVA_CLASS = re.compile(r'(?:^: |Exception in thread "[^"]*" )*(?:[a-z]\w*\.)+[A-Z]\w*(?:Exception|Error): ')
 
 
-def check_target(path: Path, option: str, *, creates_folder: bool = False) -> None:
-    """Refuse, before minutes of work, a file that could not be written after them."""
+def check_target(address: Address, option: str, *, creates_folder: bool = False) -> None:
+    """Refuse, before minutes of work, a local file that could not be written after them."""
+    path = local_path(address)
+    if path is None:
+        return
     if path.is_dir():
         raise ValueError(f"{option} {path}: that is a folder: name a file in it")
     if any(parent.exists() and not parent.is_dir() for parent in path.absolute().parents):

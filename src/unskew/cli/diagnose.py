@@ -57,7 +57,7 @@ def diagnose(
     form: FormatOption = None,
     as_json: JsonOption = False,
     html: Annotated[
-        Path | None, typer.Option("--html", metavar="OUT.html", help="Also write a page with charts.")
+        str | None, typer.Option("--html", metavar="OUT.html", help="Also write a page with charts.")
     ] = None,
     master: MasterOption = "local[*]",
     conf: ConfOption = None,

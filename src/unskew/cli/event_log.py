@@ -24,7 +24,7 @@ def check_options(context: typer.Context) -> None:
             raise ValueError(f"{parameter.opts[0]} does not go with --event-log: only the log is read")
 
 
-def diagnose_event_log(log: Path, html: Path | None, *, as_json: bool) -> None:
+def diagnose_event_log(log: Path, html: str | None, *, as_json: bool) -> None:
     """Read the log, and print or write its diagnosis."""
     with progress() as step:
         if html is not None:

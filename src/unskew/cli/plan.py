@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -25,6 +24,7 @@ from unskew.cli.data import (
     parse_sample,
 )
 from unskew.cli.options import ConfOption, JsonOption
+from unskew.core.addresses import local_path
 from unskew.core.histogram import DEFAULT_BUCKETS
 from unskew.core.planners import planner_named
 
@@ -32,7 +32,7 @@ from unskew.core.planners import planner_named
 def plan(
     path: PathArgument = None,
     key: KeyOption = None,
-    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Where to save the plan.")] = None,
+    out: Annotated[str | None, typer.Option("--out", metavar="FILE", help="Where to save the plan.")] = None,
     table: TableOption = None,
     slots: Annotated[
         int | None,
@@ -42,7 +42,7 @@ def plan(
         str, typer.Option("--planner", help="One of the names that `unskew planners` lists.")
     ] = "auto",
     previous: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
             "--previous", metavar="FILE", help="The plan in force, to change as little as possible."
         ),
@@ -65,18 +65,21 @@ def plan(
         if out is None:
             raise ValueError("no file to save the plan to: pass --out FILE")
         check_target(out, "--out")
-        before = None if previous is None else unskew.Plan.load(previous)
-        if before is not None:
-            buckets = before.histogram.buckets if buckets is None else buckets
-            slots = before.slots if slots is None else slots
-        buckets = DEFAULT_BUCKETS if buckets is None else buckets
-        check_sizes(slots, buckets)
+        is_local = previous is not None and local_path(previous) is not None
+        before = unskew.Plan.load(previous) if is_local and previous else None
+        if before is not None and slots is None:
+            slots = before.slots
+        check_sizes(slots, _buckets(before) if buckets is None else buckets)
         check_source(path, table, master)
         df = data_frame(path, table, form, master, conf, step)
+        if previous is not None and not is_local:
+            before = unskew.Plan.load(previous)  # some file systems are reached only through Spark
         if before is not None:
             from unskew.spark.keys import key_columns
 
             before.check(key_columns(df, keys).type)
+            slots = before.slots if slots is None else slots
+        buckets = _buckets(before) if buckets is None else buckets
         if slots is None:
             from unskew.spark.parallelism import default_slots
 
@@ -92,3 +95,7 @@ def plan(
         print_json({**plan_figures(new_plan), "file": str(out)})
     else:
         print_plan(new_plan, str(out), Console())
+
+
+def _buckets(before: unskew.Plan | None) -> int:
+    return DEFAULT_BUCKETS if before is None else before.histogram.buckets

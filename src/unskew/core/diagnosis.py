@@ -17,6 +17,7 @@ from unskew.core.plan import make_table
 from unskew.core.planners import PLANNERS, Planner, UnsuitablePlannerError, planner_named
 from unskew.core.routing import check_slots
 from unskew.core.scheduling import makespan
+from unskew.core.splitting.join_choice import JoinChoice
 
 
 @dataclass(frozen=True)
@@ -111,6 +112,7 @@ class Diagnosis:
     heavy: tuple[HeavyKey, ...]
     advice: str
     then: NextKey | None = None
+    join: JoinChoice | None = None
 
     def verdict(self, planner: str) -> Verdict:
         """The verdict on one planner."""
@@ -152,6 +154,7 @@ class Diagnosis:
             "heavy": [{"key": _plain(h.key), "share": h.share, "slots": h.slots} for h in self.heavy],
             "planners": [{**vars(v), "loads": v.loads.tolist()} for v in self.verdicts],
             "then": None if self.then is None else self.then.to_dict(),
+            "join": None if self.join is None else self.join.to_dict(),
         }
 
 
@@ -255,7 +258,7 @@ def _next_step(diagnosis: Diagnosis) -> str:
     if diagnosis.bound > 1.05:
         return (
             f"Next: if partial results can be merged, unskew.groupBy(df, {names}).applyInPandas(f, schema, merge=g); "
-            "in a join, Spark's own spark.sql.adaptive.skewJoin.enabled splits this key."
+            f"in a join, unskew.join(df, other, {names}) splits this key."
         )
     return "Next: nothing, plain Spark is enough here."
 

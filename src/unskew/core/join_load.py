@@ -45,7 +45,9 @@ class JoinLoad:
     spread: float = 0.0
 
 
-def join_load(left: Histogram, right: Histogram, kind: JoinType, slots: int) -> JoinLoad:
+def join_load(
+    left: Histogram, right: Histogram, kind: JoinType, slots: int, output_cost: float = OUTPUT_COST
+) -> JoinLoad:
     """The load of a join from the measured keys of both sides; rows whose key is null have the key `NULL_HASH`.
 
     Those match nothing, so they are emitted by the side that an outer or anti join preserves, and cost nothing on
@@ -58,10 +60,10 @@ def join_load(left: Histogram, right: Histogram, kind: JoinType, slots: int) -> 
     """
     keyed_left, nulls_left = _without_null(left)
     keyed_right, nulls_right = _without_null(right)
-    matched = matched_load(keyed_left, keyed_right, kind)
+    matched = matched_load(keyed_left, keyed_right, kind, output_cost)
     unit = _load_per_record(left, right)
     loads = [
-        float(nulls.weights.sum() + OUTPUT_COST * unit * nulls.counts.sum()) if preserved else 0.0
+        float(nulls.weights.sum() + output_cost * unit * nulls.counts.sum()) if preserved else 0.0
         for nulls, preserved in (
             (nulls_left, kind in ("left", "full", "anti")),
             (nulls_right, kind in ("right", "full")),
@@ -78,12 +80,14 @@ def join_load(left: Histogram, right: Histogram, kind: JoinType, slots: int) -> 
     )
 
 
-def matched_load(left: Histogram, right: Histogram, kind: JoinType) -> Histogram:
-    """Both sides as one histogram, whose load is rows read plus `OUTPUT_COST` per row emitted.
+def matched_load(
+    left: Histogram, right: Histogram, kind: JoinType, output_cost: float = OUTPUT_COST
+) -> Histogram:
+    """Both sides as one histogram, whose load is rows read plus `output_cost` per row emitted.
 
     A key that only one side tracks has, on the other side, as many rows as the mean key of its bucket there. The keys
     of a bucket that are tracked on neither side are taken to be as many as the side with more of them has. If a weight
-    was measured, a row emitted costs `OUTPUT_COST` times the mean weight.
+    was measured, a row emitted costs `output_cost` times the mean weight.
 
     >>> left, right = (Histogram.from_counts({"a": n, "b": 600}) for n in (300, 1))
     >>> matched_load(left, left, "inner").top()
@@ -108,12 +112,26 @@ def matched_load(left: Histogram, right: Histogram, kind: JoinType) -> Histogram
     moved = sum_by(buckets, counts - both.tracked.counts, both.buckets)
     rest_counts = np.maximum(both.rest.counts - moved, 0.0)
     rest_weights = np.maximum(both.rest.weights - moved * unit, 0.0)
-    cost = OUTPUT_COST * unit
+    cost = output_cost * unit
     return replace(
         both,
         tracked=Measures(counts, weights + cost * emitted, counts),
         rest=Measures(rest_counts, rest_weights + cost * rest_emitted, rest_counts),
     ).trimmed(both.capacity)
+
+
+def rows_of_keys(
+    left: Histogram, right: Histogram, kind: JoinType, hashes: Hashes
+) -> tuple[Floats, Floats, Floats]:
+    """The rows of these keys on the left, on the right, and in the output, as `matched_load` counts them.
+
+    Each of the keys is tracked on one side at least.
+    """
+    both = left.merge(right)
+    order = np.argsort(both.hashes)
+    at = order[np.searchsorted(both.hashes[order], hashes)]
+    l_counts, r_counts = (_per_key(side, both.hashes, both.key_buckets)[0][at] for side in (left, right))
+    return l_counts, r_counts, _emitted(kind, l_counts, r_counts)
 
 
 def _per_key(side: Histogram, hashes: Hashes, buckets: NDArray[np.int64]) -> tuple[Floats, Floats, Floats]:

@@ -29,8 +29,8 @@ def slot_loads(table: RoutingTable, histogram: Histogram, measure: Measure = "we
     loads += sum_by(homes, tracked[light], table.slots)
     share = np.zeros(len(table.hashes))
     share[rows[~light]] = tracked[~light]
-    lengths = table.lengths
-    return loads + sum_by(table.choices, np.repeat(share / lengths, lengths), table.slots)
+    pieces = np.repeat(share, table.lengths) * table.choice_shares
+    return loads + sum_by(table.choices, pieces, table.slots)
 
 
 def imbalance(loads: Floats) -> float:
@@ -156,5 +156,5 @@ def _shares(table: RoutingTable, hashes: Hashes) -> tuple[NDArray[np.int64], NDA
     within = np.arange(len(first)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
     keys = np.concatenate([light, np.repeat(heavy, lengths)])
     slots = np.concatenate([table.slot_of_hashes(hashes[light]), table.choices[first + within]])
-    shares = np.concatenate([np.ones(len(light)), np.repeat(1.0 / lengths, lengths)])
+    shares = np.concatenate([np.ones(len(light)), table.choice_shares[first + within]])
     return keys, slots.astype(np.int64), shares

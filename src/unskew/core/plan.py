@@ -146,16 +146,7 @@ class Plan:
 
     def check(self, key_type: pa.DataType, slots: int | None = None) -> None:
         """Refuse to be used for another key type or another number of slots."""
-        planned = self.table.key_type
-        if not _same_hash(planned, key_type):
-            raise ValueError(
-                f"the plan is for {planned} keys, but the key here is {key_type}: measure and plan again"
-            )
-        if slots is not None and slots != self.slots:
-            raise ValueError(
-                f"the plan is for {self.slots} slots, but slots={slots} was passed: leave slots out, or make a new "
-                f"plan with unskew.plan(histogram, slots={slots}, previous=plan)"
-            )
+        check_table(self.table, key_type, slots)
 
     def save(self, path: Address) -> None:
         """Write the plan to a checked file; an option that is not plain data is saved as its text.
@@ -190,6 +181,19 @@ class Plan:
             previous,
             meta["options"],
             meta["reason"],
+        )
+
+
+def check_table(table: RoutingTable, key_type: pa.DataType, slots: int | None = None) -> None:
+    """Refuse to use a planned table for another key type or another number of slots."""
+    if not _same_hash(table.key_type, key_type):
+        raise ValueError(
+            f"the plan is for {table.key_type} keys, but the key here is {key_type}: measure and plan again"
+        )
+    if slots is not None and slots != table.slots:
+        raise ValueError(
+            f"the plan is for {table.slots} slots, but slots={slots} was passed: leave slots out, or make a new "
+            f"plan with unskew.plan(histogram, slots={slots}, previous=plan)"
         )
 
 

@@ -14,11 +14,15 @@ from numpy.typing import ArrayLike, NDArray
 from unskew.core import addresses, files
 from unskew.core.addresses import Address
 from unskew.core.hashing import HASH_NAME, Hashes, Keys, as_keys, buckets_of, hash_keys, key_iter, key_repr
-from unskew.core.histogram import DEFAULT_BUCKETS
+from unskew.core.histogram import DEFAULT_BUCKETS, Floats
 
 Slots: TypeAlias = NDArray[np.int32]
 
-_KIND, _FORMAT = "routing table", 1
+_KIND = "routing table"
+# Format 2 adds shares. A table without them is still written in format 1, which every unskew reads.
+_FORMAT, _NEWEST_FORMAT = 1, 2
+# Shares that differ by less are the same: some of them are computed as 1/n.
+_SAME_SHARE = 1e-12
 # 64 kB of flags rule out nearly all keys that are not heavy.
 _FILTER_BITS = 16
 
@@ -30,7 +34,8 @@ class RoutingTable:
     A key's slot depends on its 64-bit hash alone: the row of that hash if there is one, else the row of
     its bucket `hash mod H`. So one key always goes to one slot, and Spark computes the same slot from the
     same hash. A heavy row may name several slots (a split row, for operators that can merge partial
-    results); a slot named twice gets two shares of the key.
+    results). The slots of a split row share its key in equal parts, where a slot named twice gets two of them, unless
+    `shares` says otherwise: one number for each entry of `choices`, which add up to 1 in every row.
 
     Build one with `build` or `hashed`; the fields are for reading. Heavy rows are ordered by hash.
 
@@ -48,6 +53,7 @@ class RoutingTable:
     offsets: NDArray[np.int64]
     choices: Slots
     version: int = 0
+    shares: Floats | None = None
 
     @classmethod
     def hashed(
@@ -68,8 +74,12 @@ class RoutingTable:
         key_type: pa.DataType | None = None,
         hashes: Hashes | None = None,
         version: int = 0,
+        heavy_shares: Sequence[Sequence[float]] | None = None,
     ) -> RoutingTable:
-        """A checked table; `heavy_slots` has one slot, or a list of slots, for each heavy key."""
+        """A checked table; `heavy_slots` has one slot, or a list of slots, for each heavy key.
+
+        `heavy_shares` has a list of positive numbers of the same length: how the slots share the key.
+        """
         bucket_slots = np.asarray(buckets)
         check_slots(slots, bucket_slots.size)
         keys = as_keys(heavy, key_type)
@@ -91,10 +101,12 @@ class RoutingTable:
                 f"two heavy rows have the same key hash, that of {key_repr(key)}: name each key once"
             )
         starts = np.concatenate([[0], np.cumsum(lengths)])
+        shares = None if heavy_shares is None else _checked_shares(heavy_shares, lengths)
         if len(choices) > len(keys):
-            choices = np.concatenate([choices[starts[row] : starts[row + 1]] for row in order])
+            entries = np.concatenate([np.arange(starts[row], starts[row + 1]) for row in order])
         else:
-            choices = choices[order]
+            entries = order
+        choices = choices[entries]
         return cls(
             int(slots),
             _checked(bucket_slots, slots, "a bucket"),
@@ -103,6 +115,7 @@ class RoutingTable:
             np.concatenate([[0], np.cumsum(lengths[order])]).astype(np.int64),
             choices,
             int(version),
+            None if shares is None else shares[entries],
         )
 
     def slot_of(self, keys: Keys, choice: ArrayLike = 0) -> Slots:
@@ -141,6 +154,11 @@ class RoutingTable:
         """The first slot of each heavy row: its only one, unless the row is split."""
         return self.choices[self.offsets[:-1]]
 
+    @cached_property
+    def choice_shares(self) -> Floats:
+        """The share of its key that each entry of `choices` gets."""
+        return np.repeat(1.0 / self.lengths, self.lengths) if self.shares is None else self.shares
+
     @property
     def is_split(self) -> bool:
         """Whether a key may be sent to more than one slot."""
@@ -166,6 +184,7 @@ class RoutingTable:
             and np.array_equal(self.hashes, other.hashes)
             and np.array_equal(self.offsets, other.offsets)
             and np.array_equal(self.choices, other.choices)
+            and np.allclose(self.choice_shares, other.choice_shares, rtol=0.0, atol=_SAME_SHARE)
         )
 
     def __eq__(self, other: object) -> bool:
@@ -194,13 +213,16 @@ class RoutingTable:
         rows = pa.ListArray.from_arrays(pa.array(self.offsets, pa.int32()), pa.array(self.choices))
         heavy = pa.table({"key": self.keys, "hash": self.hashes, "slots": rows})
         meta = {"slots": self.slots, "version": self.version, "hash": HASH_NAME}
-        buckets = pa.table({"slot": self.buckets})
-        return files.encode(_KIND, _FORMAT, meta, {"heavy": heavy, "buckets": buckets})
+        tables = {"heavy": heavy, "buckets": pa.table({"slot": self.buckets})}
+        if self.shares is None:
+            return files.encode(_KIND, _FORMAT, meta, tables)
+        tables["shares"] = pa.table({"share": self.shares})
+        return files.encode(_KIND, _NEWEST_FORMAT, meta, tables)
 
     @classmethod
     def from_bytes(cls, data: bytes, name: str = "routing table") -> RoutingTable:
         """Read what `to_bytes` wrote."""
-        meta, tables = files.decode(data, _KIND, _FORMAT, name)
+        meta, tables = files.decode(data, _KIND, _NEWEST_FORMAT, name)
         files.check_hash(meta, name)
         heavy = tables["heavy"]
         rows = heavy["slots"].combine_chunks()
@@ -212,6 +234,7 @@ class RoutingTable:
             rows.offsets.to_numpy().astype(np.int64) if len(rows) else np.zeros(1, np.int64),
             rows.values.to_numpy() if len(rows) else np.zeros(0, np.int32),
             meta["version"],
+            tables["shares"]["share"].to_numpy() if "shares" in tables else None,
         )
 
     @cached_property
@@ -261,6 +284,19 @@ def _flatten(heavy_slots: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
         raise ValueError("a heavy row names at least one slot")
     lengths = np.array([len(row) for row in rows], dtype=np.int64)
     return np.array([slot for row in rows for slot in row]), lengths
+
+
+def _checked_shares(heavy_shares: Sequence[Sequence[float]], lengths: NDArray[np.int64]) -> Floats:
+    """One share per slot of each row, scaled so that those of a row add up to 1."""
+    if [len(row) for row in heavy_shares] != lengths.tolist():
+        raise ValueError("heavy_shares has one share for each slot of each heavy key")
+    shares = np.array([share for row in heavy_shares for share in row], dtype=np.float64)
+    wrong = shares[~((shares > 0) & np.isfinite(shares))]
+    if len(wrong):
+        raise ValueError(f"a share of a heavy key is a positive number, not {wrong[0]}")
+    rows = np.repeat(np.arange(len(lengths)), lengths)
+    scaled: Floats = shares / np.bincount(rows, shares, len(lengths))[rows] if len(shares) else shares
+    return scaled
 
 
 def _checked(numbers: NDArray[Any], slots: int, entry: str) -> Slots:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from unskew.spark.dealing import dealt
 from unskew.spark.keys import Key, Part, check_frame, field, key_columns
-from unskew.spark.slot_expression import slot_column
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -26,4 +26,4 @@ def apply_plan(plan: Plan, df: DataFrame, key: Key | None = None, *more: Part) -
     plan.check(keys.type)
     if any(name.lower() == SLOT for name in df.columns):
         raise ValueError(f"the DataFrame has a column {field(df, SLOT).name!r} already: rename it first")
-    return df.withColumn(SLOT, slot_column(plan.table, keys.hash())).repartitionById(plan.slots, SLOT)
+    return dealt(df, keys, plan.table, SLOT).repartitionById(plan.slots, SLOT)

@@ -19,8 +19,9 @@ from unskew.core.routing import RoutingTable
 from unskew.spark.chain import check_chain, plan_chain
 from unskew.spark.cogrouped import Cogrouped
 from unskew.spark.combining import combines
+from unskew.spark.dealing import dealt, dealt_out
 from unskew.spark.explained import Explained, explained
-from unskew.spark.kept import Kept
+from unskew.spark.kept import Kept, KeptPlan
 from unskew.spark.keys import (
     Key,
     KeyColumns,
@@ -37,7 +38,7 @@ from unskew.spark.no_measure import measuring_allowed, warn_plain
 from unskew.spark.options import Options, hashing_suffices, observed, plan_for, split_plan
 from unskew.spark.pivoted import Pivoted
 from unskew.spark.placed_groups import apply_by_partition, kept_in_place, placed_by_spark
-from unskew.spark.placement import placed, placed_by
+from unskew.spark.placement import JoinedRows, joined_rows, placed, placed_by
 from unskew.spark.sampling import measured_columns
 from unskew.spark.slot_expression import slot_column
 from unskew.spark.user_function import without_column, without_slot
@@ -229,7 +230,11 @@ class Grouped:
         return (self.df if rows is None else rows).groupBy(*self.keys.columns())
 
     def _builtin(self, name: str, cols: Sequence[str]) -> DataFrame:
-        if self.keys.obstacle is None and (not self.options.leaves_choice() or self._placed_by() is not None):
+        if self.keys.obstacle is None and (
+            not self.options.leaves_choice()
+            or self._after_join() is not None
+            or self._placed_by() is not None
+        ):
             return self._aggregate(lambda grouped: getattr(grouped, name)(*cols))
         result: DataFrame = getattr(self._plain(), name)(*cols)
         return result
@@ -241,12 +246,23 @@ class Grouped:
             return None
         return placed_by(self.df, self.keys, spark_plan, None if plan is None else plan.table)
 
+    def _after_join(self) -> JoinedRows | None:
+        """The rows with their slots, if they are the result of a join by this key."""
+        plan = self.options.plan
+        if isinstance(plan, KeptPlan) or (plan is None and not self.options.leaves_choice()):
+            return None
+        return joined_rows(self.df, self.keys, plan.table if isinstance(plan, Plan) else None)
+
     def _aggregate(self, method: Callable[[GroupedData], DataFrame]) -> DataFrame:
         """Run an aggregation on slots, unless plain Spark does it as well, and take the slot out of the result."""
         self.options.refuse_split("an aggregation needs them whole, so choose another")
         plain = method(self._plain())
         if self.keys.obstacle is not None or requires_all_keys(self.df.sparkSession):
             return plain
+        joined = self._after_join()
+        if joined is not None and joined.slot not in plain.columns:
+            by_slot = joined.rows.groupBy(column(joined.slot), *self.keys.columns())
+            return method(by_slot).drop(joined.slot)
         chooses = self.options.leaves_choice()
         spark_plan = explained(plain) if chooses else None
         name = free_name("__slot", self.df.columns, plain.columns)
@@ -283,8 +299,14 @@ class Grouped:
 
     def _on_slot_column(self, table: RoutingTable, name: str) -> GroupedData:
         """Rows shuffled and grouped by slot, a column called `name` that the user's function must not see, and key."""
-        routed = self._rows.withColumn(name, slot_column(table, self.keys.hash()))
+        routed = dealt(self._rows, self.keys, table, name)
         return routed.repartitionById(table.slots, name).groupBy(column(name), *self.keys.columns())
+
+    def _in_slots(self, rows: DataFrame, table: RoutingTable) -> DataFrame:
+        """The rows shuffled by slot. Nothing notices later that split keys are placed, since they are not together."""
+        if table.is_split:
+            return dealt_out(rows, self.keys, table, free_name("__slot", self.df.columns))
+        return placed(rows, self.keys, table)
 
     def _apply(
         self,
@@ -295,11 +317,19 @@ class Grouped:
     ) -> DataFrame:
         if merge is None:
             self.options.refuse_split("pass merge= to combine the partial results")
+        else:
+            self.options.refuse_whole()
         plain: DataFrame = getattr(self._plain(), method)(func, schema)
         if merge is not None:
             self._check_partial(plain)
+        joined = self._after_join() if merge is None and self._can_stream_partitions() else None
         if self.keys.obstacle is not None:
             result, spark_plan, plan = plain, None, None
+        elif joined is not None:
+            in_place = kept_in_place(joined.rows, self.keys, column(joined.slot))
+            return apply_by_partition(
+                in_place, self.df.columns, self.keys, method, func, schema, plain.schema
+            )
         else:
             spark_plan = explained(plain) if self.options.leaves_choice() else None
             table = self._placed_by(spark_plan) if merge is None else None
@@ -316,7 +346,7 @@ class Grouped:
                 if table is not None:
                     in_place = kept_in_place(rows, self.keys, slot_column(table, self.keys.hash()))
                 elif by_plan is not None:
-                    in_place = placed(rows, self.keys, by_plan.table)
+                    in_place = self._in_slots(rows, by_plan.table)
                 else:
                     in_place = placed_by_spark(rows, self.keys, spark_plan)
                 result = apply_by_partition(
@@ -327,7 +357,7 @@ class Grouped:
             elif plan is None:
                 result = plain if rows is self.df else getattr(self._plain(rows), method)(func, schema)
             else:
-                shuffled = placed(rows, self.keys, plan.table)
+                shuffled = self._in_slots(rows, plan.table)
                 result = self._apply_by_group(shuffled, plan.table, method, func, schema)
         if merge is None:
             return result
@@ -351,7 +381,7 @@ class Grouped:
         """One Arrow stream per group of placed rows, by PySpark's own method."""
         name = free_name("__slot", self.df.columns)
         if table.is_split:
-            # A split key's slot is drawn once, into a column: an expression would be drawn again after the shuffle.
+            # A split key's slot is a column: an expression would be computed again after the shuffle, and differ.
             grouped = self._on_slot_column(table, name)
             func = without_column(func, 1, name)
         else:

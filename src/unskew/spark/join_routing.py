@@ -7,7 +7,6 @@ long.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
@@ -15,21 +14,15 @@ from operator import and_
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
-from pyspark.sql import types as T
 
-from unskew.core.plan import Plan
-from unskew.spark.explained import explained
+from unskew.core.routing import RoutingTable
 from unskew.spark.join_keys import KeyPart
 from unskew.spark.keys import KeyColumns, column, field, free_name, key_columns
+from unskew.spark.row_order import has_fixed_order, hashable_columns
 from unskew.spark.slot_expression import slot_column
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
-
-_FIXED_ORDER = frozenset(
-    ("FileScan", "Range", "LocalTableScan", "Project", "Filter", "ColumnarToRow", "Union", "EmptyRelation")
-)
-"""Operators that yield the rows of a partition in the same order whenever they run."""
 
 
 @dataclass(frozen=True)
@@ -86,14 +79,14 @@ class Side:
         """The name of the weight in `measured`."""
         return None if self.weight is None else self.measured.columns[-1]
 
-    def routed(self, plan: Plan, name: str, *, spread: bool) -> DataFrame:
+    def routed(self, table: RoutingTable, name: str, *, spread: bool) -> DataFrame:
         """The rows in the partitions of their slots, with the slot in the column `name`."""
-        slot = slot_column(plan.table, F.xxhash64(*(part.column() for part in self.parts)))
+        slot = slot_column(table, F.xxhash64(*(part.column() for part in self.parts)))
         if spread and self.has_nulls:
-            slot = F.when(self.has_key, slot).otherwise(spread_slot(self.df, plan.slots))
+            slot = F.when(self.has_key, slot).otherwise(spread_slot(self.df, table.slots))
         # never null, but only this tells Spark
         slots = self.df.withColumn(name, F.coalesce(slot, F.lit(0)))
-        return slots.repartitionById(plan.slots, name)
+        return slots.repartitionById(table.slots, name)
 
 
 def spread_slot(df: DataFrame, slots: int) -> Column:
@@ -106,37 +99,15 @@ def spread_slot(df: DataFrame, slots: int) -> Column:
     the slot is a function of the number of the map task, which stays the same, and of what the row holds. Rows equal in
     every column then share a slot within one map task, and are spread over the slots by the map tasks.
     """
-    task = F.spark_partition_id()
-    if _has_fixed_order(df):
-        # of this number the low 33 bits count the rows of a partition
-        turn = F.monotonically_increasing_id().bitwiseAND((1 << 33) - 1) + task
-    else:
-        turn = F.pmod(F.xxhash64(*_content(df)), F.lit(slots)) + task
+    by_content = F.pmod(F.xxhash64(F.lit(0), *hashable_columns(df)), F.lit(slots)) + F.spark_partition_id()
+    turn = row_number() if has_fixed_order(df) else by_content
     return F.pmod(turn, F.lit(slots)).cast("int")
 
 
-def _has_fixed_order(df: DataFrame) -> bool:
-    plan = explained(df)
-    return plan is not None and all(node.name in _FIXED_ORDER for node in plan.physical.walk())
-
-
-def _content(df: DataFrame) -> list[Column]:
-    """The columns that Spark can hash and whose names are unambiguous; at least one."""
-    count = Counter(name.lower() for name in df.columns)
-    columns = [
-        column(each.name)
-        for each in df.schema.fields
-        if count[each.name.lower()] == 1 and _is_hashable(each.dataType)
-    ]
-    return columns or [F.lit(0)]
-
-
-def _is_hashable(data_type: T.DataType) -> bool:
-    if isinstance(data_type, T.ArrayType):
-        return _is_hashable(data_type.elementType)
-    if isinstance(data_type, T.StructType):
-        return all(_is_hashable(each.dataType) for each in data_type.fields)
-    return not isinstance(data_type, T.MapType | T.VariantType | T.UserDefinedType)
+def row_number() -> Column:
+    """The number of a row within its partition, counted from the number of the partition, as rows come."""
+    # of this number the low 33 bits count the rows of a partition
+    return F.monotonically_increasing_id().bitwiseAND((1 << 33) - 1) + F.spark_partition_id()
 
 
 def part_names(df: DataFrame, parts: Sequence[KeyPart]) -> tuple[str, ...]:

@@ -25,6 +25,9 @@ ROUTED_COST = 1.3
 ROUTED_COST_OF_NUMBERS = 1.9
 """The same where the key is one number: Spark sorts those by radix, but not together with a slot (1.8 × the time)."""
 
+SPLIT_COST = 1.05
+"""What splitting costs beyond that: rows are dealt out, and those of a copied side exploded."""
+
 _PARTITIONS = 200
 _THRESHOLD, _FACTOR = 256 << 20, 5.0
 _UNITS = {"": 0, "b": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
@@ -45,8 +48,17 @@ def worth_routing(plan: Plan, load: JoinLoad, cores: int, keys: KeyColumns, spar
     plain = expected_time(load.hashed, partitions, cores)
     # the two are in units of even work on `width` and on `min(cores, partitions)` cores
     plain *= width / min(cores, partitions)
-    cost = ROUTED_COST_OF_NUMBERS if _sorted_by_radix(keys.type) else ROUTED_COST
-    return plain > cost * ours
+    return plain > whole_cost(keys.type) * ours
+
+
+def whole_cost(key_type: pa.DataType) -> float:
+    """What a join by slot takes, measuring included, in times of what its tasks would take without a slot."""
+    return ROUTED_COST_OF_NUMBERS if _sorted_by_radix(key_type) else ROUTED_COST
+
+
+def split_cost(key_type: pa.DataType) -> float:
+    """The same where keys are split."""
+    return whole_cost(key_type) * SPLIT_COST
 
 
 def splits_skew(

@@ -17,6 +17,7 @@ from unskew.spark.keys import Key, KeyColumns, Part, check_batch, column, field,
 from unskew.spark.sampling import (
     LEAST_BUDGET,
     MOST_BUDGET,
+    check_loads,
     histogram_of_sample,
     key_array,
     sample_inputs,
@@ -106,25 +107,31 @@ def _count(df: DataFrame, keys: KeyColumns, buckets: int, weight: str | None, tr
     parts = [f"k{i}" for i in range(len(keys.names))]
     count = F.count(F.lit(1)).cast("double")
     load = F.sum(column(weight).cast("double")) if weight else count
+    lightest = F.min(column(weight).cast("double")) if weight else F.lit(0.0)
     by_key = (
         df.groupBy(*[part.alias(name) for part, name in zip(keys.values(), parts, strict=True)])
-        .agg(count.alias("__n"), F.coalesce(load, F.lit(0.0)).alias("__w"))
-        .select(F.xxhash64(*parts).alias("__h"), "__n", "__w", F.struct(*parts).alias("__k"))
+        .agg(count.alias("__n"), F.coalesce(load, F.lit(0.0)).alias("__w"), lightest.alias("__least"))
+        .select(F.xxhash64(*parts).alias("__h"), "__n", "__w", "__least", F.struct(*parts).alias("__k"))
     )
     heaviest = by_key.orderBy(F.col("__w").desc(), F.col("__h")).limit(tracked)
     bucket = F.pmod(F.col("__h"), F.lit(buckets).cast("bigint"))
     by_bucket = by_key.groupBy(bucket.alias("__b")).agg(
-        F.sum("__n").alias("__n"), F.sum("__w").alias("__w"), F.count(F.lit(1)).cast("double").alias("__d")
+        F.sum("__n").alias("__n"),
+        F.sum("__w").alias("__w"),
+        F.count(F.lit(1)).cast("double").alias("__d"),
+        F.min("__least").alias("__least"),
     )
     no_key = F.lit(None).cast(_nullable(by_key.schema["__k"].dataType))
     none = F.lit(None).cast("double")
     both = heaviest.select(
-        F.lit(True).alias("key"), F.col("__h").alias("id"), "__n", "__w", none.alias("__d"), "__k"
+        F.lit(True).alias("key"), F.col("__h").alias("id"), "__n", "__w", none.alias("__d"), "__least", "__k"
     )
     both = both.unionAll(
-        by_bucket.select(F.lit(False), F.col("__b"), "__n", "__w", "__d", no_key.alias("__k"))
+        by_bucket.select(F.lit(False), F.col("__b"), "__n", "__w", "__d", "__least", no_key.alias("__k"))
     )
-    return _histogram(both.toArrow(), keys, buckets)
+    rows = both.toArrow()
+    check_loads(rows["__least"].drop_null().to_numpy(), weight)
+    return _histogram(rows, keys, buckets)
 
 
 def _nullable(spark_type: T.DataType) -> T.DataType:

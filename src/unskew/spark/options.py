@@ -5,12 +5,11 @@ Options → plan_for (measure, then plan) → hashing_suffices: leave it to Spar
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -18,7 +17,7 @@ from unskew.core.chains.plan import ChainPlan
 from unskew.core.histogram import DEFAULT_BUCKETS, Histogram
 from unskew.core.history import merge_all
 from unskew.core.plan import Plan, make_table
-from unskew.core.planners import planner_named
+from unskew.core.planners import PLANNERS, planner_named
 from unskew.core.review import Planning
 from unskew.core.routing import RoutingTable, check_slots
 from unskew.spark.kept import Kept, KeptPlan
@@ -28,7 +27,7 @@ from unskew.spark.no_measure import measuring_allowed, warn_plain
 from unskew.spark.parallelism import buckets_for, cores_of, default_slots
 from unskew.spark.sampling import budget_for
 from unskew.spark.sketches import MOST_BUCKETS
-from unskew.spark.worth import Kind
+from unskew.spark.worth import Kind, log_plain, size_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -108,6 +107,15 @@ class Options:
         if planner_named(name).splits if plan is None else plan.table.is_split:
             raise ValueError(f"planner {name!r} splits keys over slots: {remedy}")
 
+    def refuse_whole(self) -> None:
+        """Refuse a planner that keeps keys whole, where `merge=` asks that they are split."""
+        if self.plan is None and self.planner != "auto" and not planner_named(self.planner).splits:
+            splitting = ", ".join(name for name, planner in PLANNERS.items() if planner.splits)
+            raise ValueError(
+                f"planner {self.planner!r} keeps keys whole, so merge= has nothing to merge: leave merge= out, or "
+                f"choose auto or one that splits keys ({splitting})"
+            )
+
 
 def plan_for(
     inputs: Sequence[tuple[DataFrame, KeyColumns]],
@@ -160,7 +168,7 @@ def planning_of(df: DataFrame, options: Options) -> Planning:
 def _measured_plan(inputs: Sequence[tuple[DataFrame, KeyColumns]], options: Options, kind: Kind) -> Plan:
     df, keys = inputs[0]
     spark = df.sparkSession
-    slots = options.slots or default_slots(spark)
+    slots = options.slots or default_slots(spark, sum(size_of(each) for each, _ in inputs))
     buckets = options.buckets if options.slots else buckets_for(slots, options.buckets)
     check_slots(slots, buckets)
     weighted = [(side, side_keys, options.weight) for side, side_keys in inputs]
@@ -177,23 +185,22 @@ def hashing_suffices(plan: Plan, options: Options) -> bool:
     if not options.leaves_choice():
         return False
     table = plan.table
-    return table.same_routes(RoutingTable.hashed(table.slots, len(table.buckets), table.key_type))
+    suffices = table.same_routes(RoutingTable.hashed(table.slots, len(table.buckets), table.key_type))
+    if suffices:
+        log_plain("operator", "hashing places its keys as well as a plan would")
+    return suffices
 
 
 def split_plan(plan: Plan) -> Plan | None:
-    """The plan with keys above half a slot split as finely as the heaviest needs; None if no key needs it.
+    """The plan with keys cut that are too heavy for one slot, by wrap-around; None if no key is.
 
     Only a plan by `auto` is changed: any other planner was asked for.
     """
     if plan.planner != "auto" or plan.bound <= 1.0:
         return None
-    options: dict[str, Any] = {
-        "theta": 0.5 / plan.slots,
-        "mu": None,
-        "choices": max(2, math.ceil(plan.bound)),
-    }
-    table = make_table("dkg-pkg", plan.histogram, plan.slots, **options)
-    return replace(plan, table=table, planner="dkg-pkg", options=options)
+    table = make_table("wrap-around", plan.histogram, plan.slots)
+    reason = f"the heaviest key is {plan.bound:.2f} times the mean slot, and partial results can be merged"
+    return replace(plan, table=table, planner="wrap-around", options={}, reason=reason)
 
 
 def _renamed(histogram: Histogram, names: tuple[str, ...]) -> Histogram:

@@ -25,6 +25,9 @@ MOST_SLOTS = DEFAULT_BUCKETS // SLOTS_PER_CORE
 _BYTES_PER_SLOT = 256 << 20
 """A slot larger than this would spill: more data gets more slots."""
 
+_BYTES_WORTH_A_SLOT = 8 << 20
+"""Less data does not get a slot of its own as long as every core has one: each slot is a task, which takes time."""
+
 _SPARK_DEFAULT_PARTITIONS = 200
 
 
@@ -42,15 +45,16 @@ def cores_of(spark: SparkSession) -> int | None:
 def default_slots(spark: SparkSession, size: float = 0.0) -> int:
     """The slots of a plan for which no number was given.
 
-    `spark.sql.shuffle.partitions` if the user has set it. Else three per core, or one where there are very many cores;
-    never fewer than the data needs (`size` in bytes); and Spark's own number for a shuffle if the cores are unknown or
-    may grow without limit.
+    `spark.sql.shuffle.partitions` if the user has set it. Else three per core, or one where there are very many cores
+    or little data (`size` in bytes, 0 if unknown); never fewer than the data needs; and Spark's own number for a
+    shuffle if the cores are unknown or may grow without limit.
     """
     partitions = int(setting(spark, "spark.sql.shuffle.partitions") or _SPARK_DEFAULT_PARTITIONS)
     if partitions != _SPARK_DEFAULT_PARTITIONS:
         return max(partitions, 1)
     cores = cores_of(spark)
-    slots = partitions if cores is None else max(2, cores, min(SLOTS_PER_CORE * cores, MOST_SLOTS))
+    most = min(MOST_SLOTS, int(size / _BYTES_WORTH_A_SLOT) + 1 if size else MOST_SLOTS)
+    slots = partitions if cores is None else max(2, cores, min(SLOTS_PER_CORE * cores, most))
     if _grows_without_limit(spark):
         slots = max(slots, partitions)
     needed = int(min(size / _BYTES_PER_SLOT, MOST_SLOTS))

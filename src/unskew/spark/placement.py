@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from unskew.core.routing import RoutingTable
 from unskew.spark.explained import Explained, explained
-from unskew.spark.keys import KeyColumns
+from unskew.spark.keys import KeyColumns, column
 from unskew.spark.slot_expression import fingerprint, slot_column
 from unskew.spark.worth import operator_of, own_exchanges
 
@@ -60,6 +63,42 @@ def placed_by(
         if _needs_no_shuffle(df, keys, slot_column(table, keys.hash())):
             return table
     return None
+
+
+@dataclass(frozen=True)
+class JoinedRows:
+    """The rows of a routed join and, as their last column, their slot, which is a function of the columns `names`."""
+
+    rows: DataFrame
+    slot: str
+    names: tuple[str, ...]
+    table: RoutingTable
+
+
+_joined: WeakKeyDictionary[DataFrame, JoinedRows] = WeakKeyDictionary()
+
+
+def remember_join(
+    result: DataFrame, joined: DataFrame, slot: str, names: Sequence[str], table: RoutingTable
+) -> None:
+    """Note that `result` is `joined` without the column `slot`.
+
+    A join needs the slot as a column, which its result must not have; so no later plan could name the slot of its rows.
+    """
+    columns = result.columns
+    if len({name.lower() for name in columns}) == len(columns):
+        rows = joined.select(*map(column, columns), column(slot))
+        _joined[result] = JoinedRows(rows, slot, tuple(names), table)
+
+
+def joined_rows(df: DataFrame, keys: KeyColumns, wanted: RoutingTable | None = None) -> JoinedRows | None:
+    """The rows of a join by this very key, if `df` is its result, placed by `wanted` if that is given."""
+    found = _joined.get(df)
+    if found is None or not all(isinstance(part, str) for part in keys.parts):
+        return None
+    same_key = sorted(map(str.lower, keys.names)) == sorted(map(str.lower, found.names))
+    same_table = wanted is None or found.table.same_routes(wanted)
+    return found if same_key and same_table else None
 
 
 def _needs_no_shuffle(df: DataFrame, keys: KeyColumns, slot: Column) -> bool:

@@ -125,17 +125,22 @@ def _thinned(
     return drawn.select(*columns)
 
 
+def check_loads(loads: Floats, weight: str | None) -> None:
+    """Refuse a weight column that has a negative value."""
+    if len(loads) and not loads.min() >= 0:
+        raise ValueError(
+            f"weight column {weight!r} has the value {loads.min()}: a weight is a load, 0 or more; use abs() or "
+            "another column"
+        )
+
+
 def _samples_in(rows: pa.Table, keys: Sequence[KeyColumns], weights: Sequence[str | None]) -> list[KeySample]:
     """The sample of each input, of which the column `input` has the number if there are several."""
     samples = []
     for i, weight in enumerate(weights):
         part = rows if len(weights) == 1 else rows.filter(pc.equal(rows["input"], i))
         loads = part["load"].to_numpy()
-        if len(loads) and not loads.min() >= 0:
-            raise ValueError(
-                f"weight column {weight!r} has the value {loads.min()}: a weight is a load, 0 or more; use abs() or "
-                "another column"
-            )
+        check_loads(loads, weight)
         samples.append(
             KeySample(
                 [part[f"h{j}"].to_numpy() for j in range(len(keys))],

@@ -28,7 +28,7 @@ from pyspark.sql import functions as F
 
 from unskew.core.hashing import Hashes
 from unskew.core.routing import RoutingTable
-from unskew.spark.keys import KeyColumns, lots
+from unskew.spark.keys import KeyColumns
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
@@ -43,19 +43,41 @@ _SHOWN_ARGUMENTS = 25
 """Spark's default of `spark.sql.debug.maxToStringFields`."""
 
 
-def slot_column(table: RoutingTable, key_hash: Column) -> Column:
+def slot_column(table: RoutingTable, key_hash: Column, lot: Column | None = None) -> Column:
     """The slot of a record as an expression over the hash of its key; never null.
 
-    Equal to `RoutingTable.slot_of_hashes`. If the table has split rows, a record of a heavy key draws one of its
-    slots, which makes the expression non-deterministic. In the text of plans it starts with `-least(f, `, where f is
-    the table's `fingerprint`.
+    Equal to `RoutingTable.slot_of_hashes`. If the table has split rows, `lot` (from 0 to below 1, and evenly
+    distributed) decides which slot of a split row a record goes to; see `dealing`. In the text of plans the expression
+    starts with `-least(f, `, where f is the table's `fingerprint`.
     """
-    # Only there to be read: minus a slot is at most 0, which is never more than these. Spark takes a common part of an
-    # expression, here the hash, from the same computation.
-    shown = [F.lit(fingerprint(table)), F.bit_count(key_hash)]
-    shown += [F.lit(0)] * (_SHOWN_ARGUMENTS - len(shown))
+    if table.is_split and lot is None:
+        raise ValueError("the table splits keys over slots: pass a lot for each record")
+    # Spark takes a common part of an expression, here the hash, from the same computation.
+    return shortened(_look_up(table, key_hash, lot), F.lit(fingerprint(table)), F.bit_count(key_hash))
+
+
+def shortened(number: Column, *shown: Column) -> Column:
+    """A number of 0 or more, of whose expression plans show only the columns `shown`, which are 0 or more as well."""
+    # Only there to be read: minus the number is at most 0, which is never more than these.
+    padding = [F.lit(0)] * (_SHOWN_ARGUMENTS - len(shown))
     # The arrays hold no null, but only the literals tell Spark: else a join would filter on the slot again.
-    return -F.least(*shown, -_look_up(table, key_hash))
+    return -F.least(*shown, *padding, -number)
+
+
+def number_of_hash(hashes: Hashes, key_hash: Column) -> Column:
+    """The number of a hash among `hashes`, which are distinct, counted from 1; 0 if it is none of them."""
+    cells, keys = cuckoo_cells(hashes)
+    held, numbers = int_list(keys, "array<bigint>"), int_list(cells + 1)
+    first, second = (_cell(key_hash, shift, len(cells)) for shift in _SHIFTS)
+    number = F.when(F.get(held, first) == key_hash, F.get(numbers, first)).when(
+        F.get(held, second) == key_hash, F.get(numbers, second)
+    )
+    return shortened(F.coalesce(number, F.lit(0)), F.bit_count(key_hash))
+
+
+def int_list(values: NDArray[Any], spark_type: str = "array<int>") -> Column:
+    """Whole numbers as a literal array."""
+    return _literal(values.tolist(), spark_type)
 
 
 def slot_subquery(table: RoutingTable, keys: KeyColumns, session: SparkSession) -> Column:
@@ -85,10 +107,12 @@ def fingerprint(table: RoutingTable) -> int:
     """
     sizes = [table.slots, len(table.buckets), len(table.hashes)]
     content = np.concatenate([sizes, table.buckets, table.hashes, table.offsets, table.choices])
+    if table.shares is not None:
+        content = np.concatenate([content, table.shares.view(np.int64)])
     return xxhash.xxh64_intdigest(content.astype("<i8").tobytes()) % (2**31 - 1) + 1
 
 
-def _look_up(table: RoutingTable, key_hash: Column) -> Column:
+def _look_up(table: RoutingTable, key_hash: Column, lot: Column | None) -> Column:
     buckets = len(table.buckets)
     if buckets & (buckets - 1) == 0:
         bucket = key_hash.bitwiseAND(F.lit(buckets - 1)).cast("int")
@@ -99,7 +123,7 @@ def _look_up(table: RoutingTable, key_hash: Column) -> Column:
         return slot
     cells, keys = cuckoo_cells(table.hashes)
     held = _literal(keys.tolist(), "array<bigint>")
-    slots = _slots_by_cell(table, cells)
+    slots = _slots_by_cell(table, cells, lot)
     first, second = (_cell(key_hash, shift, len(cells)) for shift in _SHIFTS)
     return (
         F.when(F.get(held, first) == key_hash, slots(first))
@@ -149,23 +173,59 @@ def _cell(key_hash: Column, shift: int, cells: int) -> Column:
     return F.shiftrightunsigned(key_hash, shift).bitwiseAND(F.lit(cells - 1)).cast("int")
 
 
-def _slots_by_cell(table: RoutingTable, cells: NDArray[np.int64]) -> Any:
+def _slots_by_cell(table: RoutingTable, cells: NDArray[np.int64], lot: Column | None) -> Any:
     """Cell column → slot column."""
-    rows = cells.tolist()
-    if not table.is_split:
-        slots = _literal([int(table.heavy_slots[r]) if r >= 0 else 0 for r in rows], "array<int>")
+    rows = np.maximum(cells, 0)
+    if lot is None or not table.is_split:
+        slots = _literal(np.where(cells >= 0, table.heavy_slots[rows], 0).tolist(), "array<int>")
         return lambda cell: F.get(slots, cell)
-    ends = table.offsets.tolist()
-    choices = [table.choices[ends[r] : ends[r + 1]].tolist() if r >= 0 else [0] for r in rows]
-    split = _literal(choices, "array<array<int>>")
-    # Drawn, not in turn: if two keys alternate, every record of one of them would have the same turn.
-    lot = lots()
+    keep, other = alias_tables(table)
+    first, length = (
+        _literal(values[rows].tolist(), "array<int>") for values in (table.offsets[:-1], table.lengths)
+    )
+    keeps, choices, others = (
+        _literal(values.tolist(), kind)
+        for values, kind in ((keep, "array<double>"), (table.choices, "array<int>"), (other, "array<int>"))
+    )
 
     def slot(cell: Column) -> Column:
-        row = F.get(split, cell)
-        return F.get(row, F.floor(lot * F.size(row)).cast("int"))
+        drawn = lot * F.get(length, cell)
+        whole = F.floor(drawn).cast("int")
+        entry = F.get(first, cell) + whole
+        return F.when(drawn - whole < F.get(keeps, entry), F.get(choices, entry)).otherwise(
+            F.get(others, entry)
+        )
 
     return slot
+
+
+def alias_tables(table: RoutingTable) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
+    """For each entry of `choices` the part of its turn that it keeps, and the slot that gets the rest.
+
+    A row of n slots is drawn from in constant time: each slot has one of n equal turns, keeps as much of it as its
+    share allows, and leaves the rest to one other slot whose share exceeds 1/n. Walker's alias method, as in Vose, "A
+    linear algorithm for generating random numbers with a given distribution", IEEE TSE 1991.
+
+    >>> table = RoutingTable.build(3, [0, 1, 2], ["a"], [[1, 2]], heavy_shares=[[1, 3]])
+    >>> [each.tolist() for each in alias_tables(table)]
+    [[0.5, 1.0], [2, 2]]
+    """
+    keep, other = np.ones(len(table.choices)), table.choices.copy()
+    if table.shares is None:
+        return keep, other
+    ends = table.offsets.tolist()
+    for row in np.flatnonzero(table.lengths > 1).tolist():
+        entries = range(ends[row], ends[row + 1])
+        left = {entry: float(table.shares[entry]) * len(entries) for entry in entries}
+        small = [entry for entry in entries if left[entry] < 1.0]
+        large = [entry for entry in entries if left[entry] >= 1.0]
+        while small and large:
+            entry, donor = small.pop(), large[-1]
+            keep[entry], other[entry] = left[entry], table.choices[donor]
+            left[donor] -= 1.0 - left[entry]
+            if left[donor] < 1.0:
+                small.append(large.pop())
+    return keep, other
 
 
 def _literal(values: Iterable[Any], spark_type: str) -> Column:

@@ -7,6 +7,7 @@ these cases plain Spark does the work, and the reason is one sentence.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
@@ -16,6 +17,8 @@ from unskew.spark.settings import setting
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+_log = logging.getLogger("unskew")
 
 Kind = Literal["join", "function", "aggregate", "window"]
 
@@ -55,8 +58,22 @@ def reason_to_step_aside(
     """Why plain Spark should do this, or None if measuring may pay; no Spark job runs.
 
     `plan` is that of the plain operator on top of its inputs. `measured` are the inputs cut down to what the measuring
-    pass reads: it may not need what is expensive about them.
+    pass reads: it may not need what is expensive about them. The reason is logged, too.
     """
+    reason = _reason(plan, kind, spark, measured)
+    if reason is not None and (measured or not reason.startswith(MEASURING)):
+        log_plain(kind, reason)
+    return reason
+
+
+def log_plain(kind: str, reason: str) -> None:
+    """Say to those who ask why plain Spark does the work: `logging.getLogger("unskew").setLevel("INFO")`."""
+    _log.info("plain Spark does this %s: %s", kind, reason)
+
+
+def _reason(
+    plan: Explained | None, kind: Kind, spark: SparkSession, measured: Sequence[DataFrame]
+) -> str | None:
     if plan is None:
         return "Spark's plan for it cannot be read"
     if requires_all_keys(spark):
@@ -105,6 +122,12 @@ def shuffled_bytes(logical: Node) -> float:
     """The estimated size of what the operator reads; unknown sizes count as nothing."""
     operator = logical.below(("Project", "Filter"))
     return sum(child.bytes or 0.0 for child in operator.children)
+
+
+def size_of(df: DataFrame) -> float:
+    """The bytes that Spark expects these rows to have; 0 if it does not say."""
+    plan = explained(df)
+    return 0.0 if plan is None else plan.logical.bytes or 0.0
 
 
 def _expensive(inputs: Sequence[Node]) -> str:

@@ -30,6 +30,7 @@ _MODULES = (
     "oracle",
     "pkg",
     "dkg_pkg",
+    "wrap_around",
     "elb",
     "clb",
     "uhlb",

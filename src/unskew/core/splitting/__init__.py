@@ -1,1 +1,1 @@
-"""Planners that split one key over several slots, each for operators that can put the parts together again."""
+"""Hot keys over several slots, for operators that allow it."""

@@ -1,0 +1,108 @@
+"""What of a row stays the same when a task runs again: its number in a fixed order, or a hash of its content.
+
+A task whose output was lost runs again, and must send every row where it sent it before: a reducer that has read the
+first output and one that reads the second would else both get a row, or neither. Rows that are equal in every column
+are interchangeable.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from unskew.spark.explained import explained
+from unskew.spark.keys import column
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+_FIXED_ORDER = frozenset(
+    (
+        "CollectMetrics",
+        "ColumnarToRow",
+        "EmptyRelation",
+        "FileScan",
+        "Filter",
+        "LocalTableScan",
+        "Project",
+        "Range",
+        "Union",
+    )
+)
+"""Operators that yield the rows of a partition in the same order whenever they run."""
+
+
+def has_fixed_order(df: DataFrame) -> bool:
+    """Whether the rows of a partition come in the same order whenever it is computed; no Spark job runs."""
+    plan = explained(df)
+    return plan is not None and all(node.name in _FIXED_ORDER for node in plan.physical.walk())
+
+
+def content_hashes(df: DataFrame) -> tuple[Column, Column] | None:
+    """Two 64-bit hashes that are both equal only for rows that are equal in every byte; None if not all can be hashed.
+
+    What cannot be hashed are variants, maps inside other values, and columns that share a name.
+    """
+    content = _content(df)
+    if content is None:
+        return None
+    # the second hash starts from another state, so that what collides in the first does not collide in it
+    return F.xxhash64(*content), F.xxhash64(F.lit(1), *content)
+
+
+def _content(df: DataFrame) -> list[Column] | None:
+    """Columns whose hashes are equal only if rows are equal in every byte; None if there are none that say so.
+
+    Spark hashes 0.0 and -0.0 alike, and strings that a collation takes for equal: their text tells them apart.
+    """
+    columns = hashable_columns(df)
+    if len(columns) < len(df.columns):
+        return None
+    texts = [
+        each.cast("string")
+        for each, field in zip(columns, df.schema.fields, strict=True)
+        if _hides_differences(field.dataType)
+    ]
+    return [*columns, *texts]
+
+
+def hashable_columns(df: DataFrame) -> list[Column]:
+    """The columns that Spark can hash and whose names are unambiguous."""
+    count = Counter(name.lower() for name in df.columns)
+    columns = [
+        _as_hashed(column(each.name), each.dataType)
+        for each in df.schema.fields
+        if count[each.name.lower()] == 1
+    ]
+    return [each for each in columns if each is not None]
+
+
+def _as_hashed(value: Column, data_type: T.DataType) -> Column | None:
+    """The value, or the entries of a map, which Spark can hash although it refuses maps; None for what it cannot."""
+    if isinstance(data_type, T.MapType):
+        hashable = _is_hashable(data_type.keyType) and _is_hashable(data_type.valueType)
+        return F.map_entries(value) if hashable else None
+    return value if _is_hashable(data_type) else None
+
+
+def _is_hashable(data_type: T.DataType) -> bool:
+    if isinstance(data_type, T.ArrayType):
+        return _is_hashable(data_type.elementType)
+    if isinstance(data_type, T.StructType):
+        return all(_is_hashable(each.dataType) for each in data_type.fields)
+    return not isinstance(data_type, T.MapType | T.VariantType | T.UserDefinedType)
+
+
+def _hides_differences(data_type: T.DataType) -> bool:
+    if isinstance(data_type, T.ArrayType):
+        return _hides_differences(data_type.elementType)
+    if isinstance(data_type, T.StructType):
+        return any(_hides_differences(each.dataType) for each in data_type.fields)
+    if isinstance(data_type, T.MapType):
+        return _hides_differences(data_type.keyType) or _hides_differences(data_type.valueType)
+    if isinstance(data_type, T.StringType):
+        return data_type != T.StringType()
+    return isinstance(data_type, T.FloatType | T.DoubleType)

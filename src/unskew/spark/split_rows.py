@@ -1,0 +1,120 @@
+"""How the rows of a join's side reach their slots if hot keys are split: dealt out, copied, and shuffled once.
+
+A row of a split key is dealt to one part of its side (a row of the grid for the left side, a column for the right) and
+copied to all cells of that part; `core/splitting/grids.py` says why the join is then right. All other rows pay for one
+look-up of their hash, and on a side that is copied for an array of one number that is exploded.
+
+Which part a row is dealt to must not change when a task runs again, since its output was lost: a reducer that has read
+the first output and one that reads the second would else both get a row, or neither. Rows that are equal in every
+column are interchangeable, so it is enough that each part gets the same rows as before, counted with duplicates.
+
+- If the rows of a partition come in the same order whenever it is read (files and the like), their number decides.
+- Behind a shuffle they do not. There the rows of split keys are sorted by two hashes of their content, within their
+  partition, and then numbered: since the partition has the same rows as before, number n is the same row as before, or
+  one that is equal.
+- If not all content can be hashed (a variant), a hash of what can be decides: rows that are equal in it are then in one
+  part per map task.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from pyspark.sql import functions as F
+
+from unskew.core.splitting.split_plan import SplitPlan
+from unskew.spark.join_routing import Side, row_number, spread_slot
+from unskew.spark.keys import free_name
+from unskew.spark.row_order import content_hashes, has_fixed_order, hashable_columns
+from unskew.spark.slot_expression import int_list, number_of_hash, shortened, slot_column
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+_GOLDEN = 2654435769
+"""2³² divided by the golden ratio: multiples of it, modulo 2³², are spread evenly, also those of every n-th number."""
+
+_HASH_BITS = 40
+"""Bits of the content's hash in the number that rows are sorted by; the number of the grid is above them."""
+
+
+def split_rows(
+    side: Side, plan: SplitPlan, which: int, name: str, *, spread: bool, marker: str | None = None
+) -> DataFrame:
+    """The rows in the partitions of their slots, with the slot in the column `name`; `which` is 0 for the left side.
+
+    The column `marker`, if it has a name, says whether the key of the row is one of the split keys.
+    """
+    df = side.df
+    parts, copies = (plan.rows, plan.columns) if which == 0 else (plan.columns, plan.rows)
+    grid_name, order, part, copy = (
+        free_name(f"__{each}", df.columns, [name]) for each in ("grid", "order", "part", "copy")
+    )
+    key_hash = F.xxhash64(*(each.column() for each in side.parts))
+    grid = number_of_hash(plan.hashes, key_hash)
+    home = slot_column(plan.table, key_hash)
+    if side.has_nulls:
+        # these match nothing, so any slot will do, but only one
+        grid = F.when(side.has_key, grid).otherwise(F.lit(0))
+        if spread:
+            home = F.when(side.has_key, home).otherwise(spread_slot(df, plan.slots))
+    rows = df.withColumns({grid_name: grid, name: home})
+    grid = F.col(grid_name)
+    if has_fixed_order(df):
+        turn = row_number()
+    elif (hashes := content_hashes(df)) is not None:
+        # cold rows stay as they come: they are never compared by content
+        place = (grid - 1).cast("long") * (1 << _HASH_BITS) + hashes[0].bitwiseAND((1 << _HASH_BITS) - 1)
+        as_it_comes = F.monotonically_increasing_id() + F.lit(-(2**63))
+        rows = rows.withColumn(order, F.when(grid > 0, place).otherwise(as_it_comes))
+        rows = rows.sortWithinPartitions(order, *hashes)
+        turn = row_number()
+    else:
+        turn = F.xxhash64(F.lit(0), *hashable_columns(df)).bitwiseAND((1 << 31) - 1) + F.spark_partition_id()
+    rows = rows.withColumn(part, _part(turn, _by_grid(parts, grid)))
+    cells, starts = _cells(plan, which)
+    cell = _by_grid(starts, grid) + F.col(part)
+    if copies.max(initial=1) > 1:
+        numbers, kinds = np.unique(copies, return_inverse=True)
+        lists = [[0], *(list(range(n)) for n in numbers.tolist())]
+        kind = _by_grid(kinds.reshape(-1) + 1, grid)
+        each_copy = F.get(F.array(*(int_list(np.array(numbers)) for numbers in lists)), kind)
+        rows = rows.withColumn(copy, F.explode(each_copy))
+        cell = _by_grid(starts, grid) + F.col(part) * _by_grid(copies, grid) + F.col(copy)
+    dealt = shortened(F.get(int_list(cells), cell))
+    # never null, but only this tells Spark
+    slot = F.coalesce(F.when(grid > 0, dealt).otherwise(F.col(name)), F.lit(0))
+    rows = rows.withColumn(name, slot)
+    if marker is not None:
+        rows = rows.withColumn(marker, _is_split_key(side, plan, grid))
+    return rows.drop(grid_name, order, part, copy).repartitionById(plan.slots, name)
+
+
+def _part(turn: Column, parts: Column) -> Column:
+    """The part for a turn: turns that follow each other, or follow at any fixed distance, are spread evenly."""
+    fraction = (turn.bitwiseAND((1 << 31) - 1) * F.lit(_GOLDEN)).bitwiseAND((1 << 32) - 1)
+    return F.shiftright(fraction * parts, 32).cast("int")
+
+
+def _by_grid(numbers: np.ndarray, grid: Column) -> Column:
+    """The number of each grid; 0 where there is no grid."""
+    return shortened(F.get(int_list(np.concatenate([[0], numbers])), grid))
+
+
+def _cells(plan: SplitPlan, which: int) -> tuple[np.ndarray, np.ndarray]:
+    """The slots of all cells, part by part of this side, and where those of each grid start."""
+    starts = plan.offsets[:-1]
+    if which == 0:
+        return plan.cells, starts
+    grids = zip(starts, plan.offsets[1:], plan.rows, plan.columns, strict=True)
+    turned = [plan.cells[start:end].reshape(rows, columns).T.ravel() for start, end, rows, columns in grids]
+    return np.concatenate([*turned, np.zeros(0, np.int32)]), starts
+
+
+def _is_split_key(side: Side, plan: SplitPlan, grid: Column) -> Column:
+    """Whether the key is split: not another one of the same hash, which the other side may lack."""
+    (part,) = side.parts
+    kind = side.df.select(part.column()).schema.fields[0].dataType.simpleString()
+    keys = F.array(*(F.lit(key).cast(kind) for key in plan.keys.to_pylist()))
+    return F.coalesce((grid > 0) & (F.get(keys, grid - 1) == part.column()), F.lit(False))

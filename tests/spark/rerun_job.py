@@ -1,0 +1,99 @@
+"""Joins with a split key on a cluster that loses an executor while it reads the shuffle, again and again.
+
+`python -m tests.spark.rerun_job SETTING=VALUE …` prints as JSON, for each round, whether an executor was lost and
+whether the rows are those that they should be. `test_rerun` runs it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+import unskew
+
+ROUNDS = 2
+ROWS = 30_000
+
+
+def main() -> None:
+    builder = (
+        SparkSession.builder.config("spark.log.level", "OFF")
+        .config("spark.sql.autoBroadcastJoinThreshold", "-1")
+        .config("spark.sql.shuffle.partitions", "6")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.task.maxFailures", "20")
+        .config("spark.stage.maxConsecutiveAttempts", "20")
+        .config("spark.scheduler.maxRegisteredResourcesWaitingTime", "120s")
+        .config("spark.scheduler.minRegisteredResourcesRatio", "1.0")
+        .config("spark.shuffle.io.maxRetries", "1")
+        .config("spark.shuffle.io.retryWait", "100ms")
+        # rows arrive in pieces, so their order changes
+        .config("spark.reducer.maxBlocksInFlightPerAddress", "1")
+    )
+    for setting in sys.argv[1:]:
+        name, _, value = setting.partition("=")
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    json.dump([one_round(session) for _ in range(ROUNDS)], sys.stdout)
+    session.stop()
+
+
+def one_round(session: SparkSession) -> dict[str, bool]:
+    """Four fifths of the left rows have one key; some of them are equal in every column, others in none."""
+    rows = session.range(0, ROWS, 1, 8).select(
+        F.expr("if(id % 5 > 0, 'hot', concat('k', id % 50))").alias("k"),
+        F.expr("if(id % 2 = 0, 0, id)").alias("v"),
+        "id",
+    )
+    left = rows.repartition(6, F.col("id") % 101).drop("id")
+    right = session.range(0, 50, 1, 2).select(
+        F.expr("if(id < 3, 'hot', concat('k', id))").alias("k"), F.col("id").alias("w")
+    )
+    joined = unskew.join(left, right, "k", "left", slots=5, planner="split")
+    flag = Path(tempfile.mkdtemp()) / "killed"
+    survived = joined.mapInArrow(dying_once(str(flag)), joined.schema)
+    expected = counted(rows.drop("id").join(F.broadcast(right), "k", "left"))
+    found = counted(survived)
+    return {"killed": flag.exists(), "right": found == expected}
+
+
+def dying_once(flag: str) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Passes rows on; the first task that has read some kills its executor, once others have ended."""
+
+    def passing(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import time
+
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        last = context is not None and context.partitionId() == 3
+        for batch in batches:
+            if last and not Path(flag).exists():
+                time.sleep(1)
+                Path(flag).touch()
+                worker_factory = Path(f"/proc/{os.getppid()}/stat").read_text("utf-8")
+                os.kill(int(worker_factory.rpartition(")")[2].split()[1]), signal.SIGKILL)
+            yield batch
+
+    passing.__module__ = "__main__"
+    return passing
+
+
+def counted(df: DataFrame) -> Counter[str]:
+    """The rows, with how often each of them occurs."""
+    return Counter(map(str, df.collect()))
+
+
+if __name__ == "__main__":
+    main()
