@@ -36,11 +36,10 @@ from unskew.spark.sampling import (
     KeySample,
     budget_for,
     histogram_of_sample,
-    measured_columns,
     sample_keys,
 )
 from unskew.spark.slot_expression import slot_subquery
-from unskew.spark.worth import MEASURING, reason_to_step_aside, requires_all_keys
+from unskew.spark.worth import MEASURING, reason_to_step_aside, requires_all_keys, size_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -180,8 +179,8 @@ class Over:
             return "spark.sql.requireAllClusterKeysForDistribution is true, so rows placed by slot are shuffled again"
         if not self.options.leaves_choice():
             return None
-        measured = measured_columns(self.df, self.keys, self.options.weight)
-        reason = reason_to_step_aside(explained(plain), "window", spark, [measured])
+        # not only what is measured: of hot keys, all that the functions need is read a second time
+        reason = reason_to_step_aside(explained(plain), "window", spark, [self.df])
         if reason is not None and self.options.known_plan and reason.startswith(MEASURING):
             return None
         return reason
@@ -209,7 +208,7 @@ class Over:
         spark = df.sparkSession
         order = [each.sampled() for each in _cuttable(self.order)] if with_order else []
         if options.plan is None and options.sample == "auto" and order and measuring_allowed(df):
-            slots = options.slots or default_slots(spark)
+            slots = options.slots or default_slots(spark, size_of(df))
             buckets = options.buckets if options.slots else buckets_for(slots, options.buckets)
             check_slots(slots, buckets)
             sample = sample_keys(df, [keys], options.weight, budget_for(slots), order)

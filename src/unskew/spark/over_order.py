@@ -12,8 +12,6 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
-from operator import or_
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -170,12 +168,11 @@ def compare(order: Sequence[OrderColumn], left: Values, right: Values) -> int:
 
 def before(order: Sequence[OrderColumn], place: Values) -> Column:
     """Whether a row sorts before a place, compared column by column; never null."""
-    parts: list[Column] = []
-    tied = F.lit(True)
-    for each, constant in zip(order, place, strict=False):
-        parts.append(tied & each.before(constant))
-        tied = tied & each.ties(constant)
-    return reduce(or_, parts)
+    *firsts, last = zip(order, place, strict=False)
+    sorts_before = last[0].before(last[1])
+    for each, constant in reversed(firsts):
+        sorts_before = each.before(constant) | (each.ties(constant) & sorts_before)
+    return sorts_before
 
 
 def _named(df: DataFrame, name: str) -> Column:

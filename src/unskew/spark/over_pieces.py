@@ -62,7 +62,9 @@ def cut_window(
     reach = reduce(or_, (call.reach for call in calls), Reach())
     needs_edges = any(call.needs_edge for call in calls)
     counts_ties = bool(reach) or needs_edges
-    rows = _routed(df, keys, layout, copies=bool(reach), ties=counts_ties)
+    interval = _interval(layout)  # made once: it takes many calls to Spark
+    rows = _with_intervals(df, keys, layout, interval)
+    rows = _routed(rows, layout, copies=bool(reach), ties=counts_ties)
     by_piece = Window.partitionBy(*keys.columns(), F.col(_SLOT))
     sorts = [each.sort for each in order]
     by_order = by_piece.orderBy(*sorts)
@@ -91,7 +93,12 @@ def cut_window(
     if reach:
         rows = rows.where(F.col(_COPY) == 0)
     if totals:
-        summary = _summary(source, keys, order, layout, parts, totals, needs_edges)
+        hot = _with_intervals(source, keys, layout, interval).where(F.col(_HOME) >= layout.slots)
+        summary = _summary(hot, keys, layout, totals)
+        if needs_edges:
+            edges = _edges(hot, keys, order, layout, parts)
+            same = [F.col(f"{PREFIX}k{i}").eqNullSafe(F.col(f"{PREFIX}e{i}")) for i in range(len(keys.names))]
+            summary = summary.join(F.broadcast(edges), reduce(and_, same), "left")
         here = [
             expr.eqNullSafe(F.col(f"{PREFIX}k{i}"))
             for i, expr in enumerate(F.col(f"{PREFIX}h{i}") for i in range(len(keys.names)))
@@ -112,16 +119,19 @@ def _metadata(each: T.StructField) -> dict[str, Any]:
     return {"metadata": each.metadata} if each.metadata else {}
 
 
-def _with_intervals(df: DataFrame, keys: KeyColumns, layout: Layout) -> DataFrame:
-    """The rows with the number of their hot key and of their interval, -1 for rows of other keys."""
+def _interval(layout: Layout) -> Column:
+    """The interval of a row whose hot key has the number in `_HOME`, -1 for rows of other keys."""
     home = F.col(_HOME)
     interval = F.when(home < layout.slots, F.lit(-1))
     for i, key in enumerate(layout.keys):
         tree = _tree(layout.order, key.places, key.first_interval, 0, len(key.places))
         interval = interval.when(home == layout.slots + i, tree)
-    return df.select("*", slot_column(layout.table, keys.hash()).alias(_HOME)).select(
-        "*", F.coalesce(interval, F.lit(-1)).alias(_INTERVAL)
-    )
+    return F.coalesce(interval, F.lit(-1)).alias(_INTERVAL)
+
+
+def _with_intervals(df: DataFrame, keys: KeyColumns, layout: Layout, interval: Column) -> DataFrame:
+    """The rows with the number of their hot key or the slot of any other, and the number of their interval."""
+    return df.select("*", slot_column(layout.table, keys.hash()).alias(_HOME)).select("*", interval)
 
 
 def _tree(order: Sequence[OrderColumn], places: Sequence[Values], first: int, low: int, high: int) -> Column:
@@ -134,13 +144,10 @@ def _tree(order: Sequence[OrderColumn], places: Sequence[Values], first: int, lo
     return F.when(is_left, left).otherwise(right)
 
 
-def _routed(df: DataFrame, keys: KeyColumns, layout: Layout, *, copies: bool, ties: bool) -> DataFrame:
-    """The rows in the partitions of their slots, those near a cut in several."""
-    rows = _with_intervals(df, keys, layout)
+def _routed(rows: DataFrame, layout: Layout, *, copies: bool, ties: bool) -> DataFrame:
+    """Rows with their intervals in the partitions of their slots, those near a cut in several."""
+    content = F.xxhash64(*_content(rows.drop(_HOME, _INTERVAL)))
     interval = F.col(_INTERVAL)
-    if ties:
-        content = F.xxhash64(*_content(df))
-        rows = rows.select("*", F.when(interval >= 0, content).otherwise(F.lit(0)).alias(_TIE))
     if copies:
         targets = F.when(interval < 0, F.array(F.lit(-1))).otherwise(
             F.get(_literal(layout.targets, "array<array<int>>"), interval)
@@ -152,20 +159,15 @@ def _routed(df: DataFrame, keys: KeyColumns, layout: Layout, *, copies: bool, ti
         rows = rows.select("*", owner.alias(_PIECE))
     slot = F.when(F.col(_PIECE) < 0, F.col(_HOME)).otherwise(_of_piece(layout.slot_of, "int"))
     rows = rows.select("*", F.coalesce(slot, F.lit(0)).alias(_SLOT)).drop(_HOME, _INTERVAL)
-    return rows.repartitionById(layout.slots, F.col(_SLOT))
+    rows = rows.repartitionById(layout.slots, F.col(_SLOT))
+    if not ties:
+        return rows
+    # behind the shuffle, which random numbers would make larger by half
+    return rows.select("*", F.when(F.col(_PIECE) >= 0, content).otherwise(F.lit(0)).alias(_TIE))
 
 
-def _summary(
-    df: DataFrame,
-    keys: KeyColumns,
-    order: Sequence[OrderColumn],
-    layout: Layout,
-    parts: Sequence[Part],
-    totals: Sequence[Total],
-    needs_edges: bool,
-) -> DataFrame:
+def _summary(hot: DataFrame, keys: KeyColumns, layout: Layout, totals: Sequence[Total]) -> DataFrame:
     """For each piece of each hot key the figures of the rows before, behind and of all; a row for each piece."""
-    hot = _with_intervals(df, keys, layout).where(F.col(_HOME) >= layout.slots)
     names = [f"{PREFIX}k{i}" for i in range(len(keys.names))]
     by_key = [expr.alias(name) for expr, name in zip(keys.columns(), names, strict=True)]
     by_interval = hot.groupBy(*by_key, _INTERVAL).agg(*(total.of_rows.alias(total.name) for total in totals))
@@ -180,12 +182,7 @@ def _summary(
         for side, name in total.columns()
     ]
     seen = F.sum(F.when((interval >= low) & (interval < high), F.col(ROWS))).alias(f"{ROWS}_seen")
-    summary = pieces.groupBy(*names, _OF).agg(*figures, seen)
-    if not needs_edges:
-        return summary
-    edges = _edges(hot, keys, order, layout, parts)
-    same = [F.col(name).eqNullSafe(F.col(f"{PREFIX}e{i}")) for i, name in enumerate(names)]
-    return summary.join(F.broadcast(edges), reduce(and_, same), "left")
+    return pieces.groupBy(*names, _OF).agg(*figures, seen)
 
 
 def _edges(
