@@ -303,3 +303,12 @@ def test_a_diagnosis_compares_the_three_ways(spark: SparkSession) -> None:
         unskew.diagnose(left, "k", join=right, how="sideways", slots=8)
     with pytest.raises(ValueError, match="diagnosed by the names of its key columns"):
         unskew.diagnose(left, F.col("k"), join=right, slots=8)
+
+
+def test_a_side_that_is_only_copied_is_not_sorted_first(spark: SparkSession) -> None:
+    left, right = skewed(spark, 3000, 1000), skewed(spark, 3, 500).withColumnRenamed("v", "w").repartition(2)
+    ours = unskew.join(left, right, "k", "left", slots=4, planner="split")
+    assert routed(ours)
+    assert "Sort [__order" not in physical_plan(ours)
+    dealt = unskew.join(left.repartition(2), right, "k", "left", slots=4, planner="split")
+    assert physical_plan(dealt).count("Sort [__order") == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,7 +21,6 @@ from unskew.core.splitting.split_plan import SplitPlan
 from unskew.spark.explained import Explained
 from unskew.spark.join_inputs import Sides
 from unskew.spark.join_options import JoinOptions
-from unskew.spark.join_routing import Side
 from unskew.spark.join_worth import shuffle_partitions, split_cost, splits_skew, whole_cost, worth_routing
 from unskew.spark.kept import KeptPlan
 from unskew.spark.measure import measure_inputs
@@ -82,16 +82,20 @@ def route(
         warn_plain("join")
         return None
     measured = measured_join(sides, kind, options, explanation)
-    only = splittable_keys(measured, sides, kind, explanation, by_name=by_name)
+    confirmed = partial(splittable_keys, measured, sides, kind, explanation, by_name=by_name)
     if options.splits:
-        return Routing(split_plan(measured, kind, options, only), measured.spread)
+        return Routing(split_plan(measured, kind, options, confirmed()), measured.spread)
     whole = whole_plan(measured, sides, options)
     if not options.leaves_choice():
         return Routing(whole, measured.spread)
     if explanation is None:
         return None
-    split = split_plan(measured, kind, options, only)
+    split = split_plan(measured, kind, options, None)
     choice = chosen_way(measured, sides, kind, whole, split, explanation)
+    if choice.chosen == "split" and kind == "full":
+        # only now is it worth another pass over the keys
+        split = split_plan(measured, kind, options, confirmed())
+        choice = chosen_way(measured, sides, kind, whole, split, explanation)
     if choice.chosen == "plain":
         return None
     return Routing(split if choice.chosen == "split" else whole, measured.spread)
@@ -210,15 +214,17 @@ def splittable_keys(
     hashes = histogram.hashes[heavy]
     if not len(hashes):
         return none
-    on_side = [_keys_among(side, hashes) for side in sides]
-    keys = histogram.keys.filter(heavy).to_pylist()
-    return np.array(
-        [h for h, key in zip(hashes.tolist(), keys, strict=True) if key in on_side[0] & on_side[1]]
-    )
+    on_both = _keys_on_both(sides, hashes)
+    keys = zip(hashes.tolist(), histogram.keys.filter(heavy).to_pylist(), strict=True)
+    return np.array([key_hash for key_hash, key in keys if key in on_both], np.int64)
 
 
-def _keys_among(side: Side, hashes: Hashes) -> set[object]:
-    """The keys of a side that have one of these hashes."""
-    key = side.parts[0].column()
-    wanted = side.df.select(key.alias("key")).where(F.xxhash64("key").isin(hashes.tolist()))
-    return {row[0] for row in wanted.distinct().collect()} - {None}
+def _keys_on_both(sides: Sides, hashes: Hashes) -> set[object]:
+    """The keys with one of these hashes that both sides have, found in one job."""
+    frames = [
+        side.df.select(side.parts[0].column().alias("key"), F.lit(number).alias("side"))
+        for number, side in enumerate(sides)
+    ]
+    wanted = frames[0].union(frames[1]).where(F.xxhash64("key").isin(hashes.tolist()))
+    rows = wanted.where("key is not null").distinct().collect()
+    return {row[0] for row in rows if row[1] == 0} & {row[0] for row in rows if row[1] == 1}

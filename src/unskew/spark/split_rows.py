@@ -61,7 +61,9 @@ def split_rows(
             home = F.when(side.has_key, home).otherwise(spread_slot(df, plan.slots))
     rows = df.withColumns({grid_name: grid, name: home})
     grid = F.col(grid_name)
-    if has_fixed_order(df):
+    if parts.max(initial=1) == 1:
+        turn = F.lit(0).cast("long")  # nothing is dealt out, only copied
+    elif has_fixed_order(df):
         turn = row_number()
     elif (hashes := content_hashes(df)) is not None:
         # cold rows stay as they come: they are never compared by content
