@@ -12,7 +12,7 @@ import pytest
 
 from tests.spark.test_local_cluster import cluster_home
 
-pytestmark = pytest.mark.usefixtures("own_spark")
+pytestmark = [pytest.mark.usefixtures("own_spark"), pytest.mark.faults]
 
 
 def test_an_executor_is_killed_while_the_shuffle_is_read(tmp_path: Path) -> None:
