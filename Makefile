@@ -56,8 +56,8 @@ test: $(STAMP) ## Run `check` with coverage, then the Spark tests, and on Spark 
 	@$(PHASES) lint test-coverage test-rest test-spark,test-processes,test-connect
 
 .PHONY: test-all
-test-all: $(STAMP) ## Run `test`, then everyday jobs, hosts, the notebook, papers, faults and all Pythons (hours)
-	@$(PHASES) test test-everyday test-hosts test-notebook test-papers test-faults test-versions
+test-all: $(STAMP) ## Run `test`, then every case, everyday jobs, hosts, the notebook, papers, faults and all Pythons (hours)
+	@$(PHASES) test test-cases test-everyday test-hosts test-notebook test-papers test-faults test-versions
 
 .PHONY: lint
 lint: $(STAMP) ## Check style, format, types, the direction of imports and the docs site
@@ -90,6 +90,11 @@ test-processes: $(STAMP) ## Run the tests that start a Spark of their own
 .PHONY: test-connect
 test-connect: $(STAMP) ## Run the tests that may differ on Spark Connect there
 	$(WITH_JAVA) UNSKEW_TEST_REMOTE=1 $(SPARK_TESTS) tests -m connect
+
+.PHONY: test-cases
+test-cases: $(STAMP) ## Run the tests on Spark and on Spark Connect with every combination of their cases
+	$(WITH_JAVA) UNSKEW_TEST_ALL=1 $(SPARK_TESTS) -m "spark and not (hosts or papers or notebook or faults or everyday)"
+	$(WITH_JAVA) UNSKEW_TEST_ALL=1 UNSKEW_TEST_REMOTE=1 $(SPARK_TESTS) tests -m connect
 
 .PHONY: test-everyday
 test-everyday: $(STAMP) ## Run the everyday jobs of bench-harm, tiny: equal rows, and no more shuffles than plain Spark

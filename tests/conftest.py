@@ -101,18 +101,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for fixture in getattr(item, "fixturenames", ()):
             for marker in MARKED_BY_FIXTURE.get(fixture, ()):
                 item.add_marker(marker)
-    if os.environ.get("UNSKEW_TEST_REMOTE"):
-        repeated = _repeated_values(items)
-        config.hook.pytest_deselected(items=repeated)
-        items[:] = [item for item in items if item not in repeated]
+    if not os.environ.get("UNSKEW_TEST_ALL") and not any("::" in argument for argument in config.args):
+        on_spark = [item for item in items if item.get_closest_marker("spark")]
+        left_out = [item for item in on_spark if item.get_closest_marker("thorough")]
+        left_out += _repeated_values([item for item in on_spark if item not in left_out])
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
 
 
 def _repeated_values(items: Sequence[pytest.Item]) -> list[pytest.Item]:
     """The cases of a test all of whose parameters have values that earlier cases have tried.
 
-    Every value runs on Connect once; classic Spark tries every combination. Of the kinds of key one is enough, since
-    Connect sends Spark the same expressions for all.
+    So every value runs once; `make test-all` tries every combination. On Connect one kind of key is enough, since Spark
+    gets the same expressions for all.
     """
+    alike = {"kind"} if os.environ.get("UNSKEW_TEST_REMOTE") else set()
     tried = set()
     repeated = []
     for item in items:
@@ -120,7 +123,7 @@ def _repeated_values(items: Sequence[pytest.Item]) -> list[pytest.Item]:
         if parameters is None:
             continue
         test = item.nodeid.partition("[")[0]
-        values = {(test, name, repr(value)) for name, value in parameters.params.items() if name != "kind"}
+        values = {(test, name, repr(value)) for name, value in parameters.params.items() if name not in alike}
         values = values or {(test, "", "")}
         if values <= tried:
             repeated.append(item)

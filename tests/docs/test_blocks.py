@@ -10,10 +10,16 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.cases import mostly_thorough
 from tests.docs.given import carry_out, names
 from tests.docs.pages import PAGES, Block, blocks, name
 
 WITH_PYTHON = [page for page in PAGES if any(block.language == "python" for block in blocks(page))]
+QUICK = [
+    page
+    for page in WITH_PYTHON
+    if page.name in ("README.md", "quickstart.md") or page.name.startswith("hot-keys")
+]
 
 
 @pytest.fixture
@@ -25,7 +31,7 @@ def no_query_is_left(spark: SparkSession) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("no_query_is_left")
-@pytest.mark.parametrize("page", WITH_PYTHON, ids=name)
+@pytest.mark.parametrize("page", mostly_thorough(WITH_PYTHON, QUICK), ids=name)
 def test_a_page_runs(
     page: Path, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

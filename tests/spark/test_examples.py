@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from examples import refresh_story
+from tests.cases import mostly_thorough
 
 FOLDER = Path(__file__).parents[2] / "examples"
 NAMES = [
@@ -23,7 +24,7 @@ NAMES = [
 ]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", mostly_thorough(NAMES, ("crawl_rounds", "sessions", "word_count")))
 def test_an_example_agrees_with_plain_spark(
     spark: SparkSession, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -13,6 +13,7 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 import unskew
+from tests.cases import mostly_thorough
 from tests.spark.frames import assert_same, exchanges
 
 REMOTE = bool(os.environ.get("UNSKEW_TEST_REMOTE"))
@@ -69,6 +70,16 @@ REFUSED_IN_ARROW = [
 ]
 
 
+QUICK = (
+    "a name",
+    "an expression with a name of its own",
+    "a field of a struct",
+    "a list",
+    "duplicate columns",
+    "one of two columns of a name",
+)
+
+
 def groups(df: DataFrame, key: list[Any]) -> tuple[unskew.Grouped, Any]:
     return unskew.groupBy(df, *key, **FORCED), df.groupBy(*key)
 
@@ -87,7 +98,7 @@ def test_aggregates(rows: DataFrame, form: str) -> None:
 
 
 @pytest.mark.connect
-@pytest.mark.parametrize("form", FUNCTION_FORMS)
+@pytest.mark.parametrize("form", mostly_thorough(FUNCTION_FORMS, QUICK))
 def test_functions(rows: DataFrame, form: str) -> None:
     if REMOTE and form in REFUSED_IN_ARROW and form != "duplicate columns":
         pytest.skip("on Connect, plain Spark finds such a key ambiguous in applyInPandas as well")
@@ -115,7 +126,7 @@ def test_functions(rows: DataFrame, form: str) -> None:
 
 
 @pytest.mark.connect
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", mostly_thorough(FORMS, QUICK))
 def test_windows(rows: DataFrame, form: str) -> None:
     df, key = FORMS[form](rows)
 
@@ -129,7 +140,7 @@ def test_windows(rows: DataFrame, form: str) -> None:
     assert_same(ours, ranked(df, Window.partitionBy(*key)))
 
 
-@pytest.mark.parametrize("form", FUNCTION_FORMS)
+@pytest.mark.parametrize("form", mostly_thorough(FUNCTION_FORMS, QUICK))
 def test_cogroups(rows: DataFrame, form: str) -> None:
     df, key = FORMS[form](rows)
     few = df.where(F.length(F.lit("x")) == 1).limit(9) if form != "a column of the DataFrame" else df
@@ -146,7 +157,7 @@ def test_cogroups(rows: DataFrame, form: str) -> None:
     )
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", mostly_thorough(FORMS, QUICK))
 def test_measuring(rows: DataFrame, form: str) -> None:
     df, key = FORMS[form](rows)
     counts = sorted(row["count"] for row in df.groupBy(*key).count().collect())

@@ -14,6 +14,7 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 import unskew
+from tests.cases import mostly_thorough
 from tests.spark.frames import exchanges
 from unskew import windows
 from unskew.core.window_functions import Frame, WindowFunction
@@ -171,7 +172,7 @@ SPECS = [
 ]
 
 
-@pytest.mark.parametrize("number", range(len(SPECS)))
+@pytest.mark.parametrize("number", mostly_thorough(range(len(SPECS)), (0, 1, 5)))
 def test_random_windows(rows: DataFrame, number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """210 windows: every function, every kind of frame, every type and direction of order columns."""
     monkeypatch.setattr("unskew.spark.over.MOST_COPIED", 9.0)  # so few rows are all near a cut

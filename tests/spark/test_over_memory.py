@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("own_spark")
 def test_pieces_fit_where_plain_spark_spills_the_key(tmp_path: Path) -> None:
     root = Path(__file__).parents[2]

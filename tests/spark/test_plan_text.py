@@ -24,8 +24,6 @@ from unskew.core.plan import Plan
 from unskew.core.routing import RoutingTable
 from unskew.spark.slot_expression import fingerprint
 
-pytestmark = pytest.mark.connect
-
 SIZES = {6: 60, 200: 1000}
 """Slots → heavy keys."""
 

@@ -15,6 +15,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import unskew
+from tests.cases import mostly_thorough
 from tests.streaming.live.live import Live, counted, drifting
 
 
@@ -187,7 +188,6 @@ def test_state_expires_by_event_time_and_says_so(spark: SparkSession, tmp_path: 
     assert ("b", 2, False) in rows or ("b", 1, True) in rows
 
 
-@pytest.mark.connect
 def test_update_each_and_a_poison_record(spark: SparkSession, tmp_path: Path) -> None:
     live = Live(spark, tmp_path, "k string, v long")
 
@@ -249,7 +249,7 @@ def test_slots_follow_the_load_by_rule(spark: SparkSession, tmp_path: Path) -> N
     assert by_key(live.output(6), "k") == expected[6]
 
 
-@pytest.mark.parametrize("planner", ["kip", "elb", "clb"])
+@pytest.mark.parametrize("planner", mostly_thorough(["kip", "elb", "clb"], ["kip"]))
 def test_other_planners_move_state_rightly(spark: SparkSession, tmp_path: Path, planner: str) -> None:
     live = Live(spark, tmp_path, "k string, v long")
     tables = drifting(6, rows=400, keys=40, exponent=1.5, change=2)

@@ -120,7 +120,6 @@ def test_tables_planned_on_a_sample_are_used_from_the_first_batch(
         assert line["version"] == 1
 
 
-@pytest.mark.connect
 def test_closed_windows_go_on_to_the_next_operator(spark: SparkSession, tmp_path: Path) -> None:
     live = Live(spark, tmp_path, "k string, at timestamp, v long")
     moments = [dt.datetime(2026, 11, 1, 12, minute, tzinfo=dt.UTC) for minute in (1, 2, 11, 31, 51)]
