@@ -12,7 +12,6 @@ wrong.
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
@@ -27,6 +26,7 @@ from unskew.spark.keys import KeyColumns, column
 from unskew.spark.over_functions import EDGE, ROWS, Call, Part, Total, part_of
 from unskew.spark.over_layout import Layout, Reach
 from unskew.spark.over_order import OrderColumn, Values, before
+from unskew.spark.row_order import hashable_columns
 from unskew.spark.slot_expression import slot_column
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def _tree(order: Sequence[OrderColumn], places: Sequence[Values], first: int, lo
 
 def _routed(rows: DataFrame, layout: Layout, *, copies: bool, ties: bool) -> DataFrame:
     """Rows with their intervals in the partitions of their slots, those near a cut in several."""
-    content = F.xxhash64(*_content(rows.drop(_HOME, _INTERVAL)))
+    content = F.xxhash64(F.lit(0), *hashable_columns(rows.drop(_HOME, _INTERVAL)))
     interval = F.col(_INTERVAL)
     if copies:
         targets = F.when(interval < 0, F.array(F.lit(-1))).otherwise(
@@ -203,7 +203,7 @@ def _edges(
         *(expr.alias(f"{PREFIX}e{i}") for i, expr in enumerate(keys.columns())),
         is_first.alias(f"{PREFIX}is_first"),
         is_last.alias(f"{PREFIX}is_last"),
-        F.xxhash64(*_content(hot.drop(_HOME, _INTERVAL))).alias(_TIE),
+        F.xxhash64(F.lit(0), *hashable_columns(hot.drop(_HOME, _INTERVAL))).alias(_TIE),
     ).where(F.col(f"{PREFIX}is_first") | F.col(f"{PREFIX}is_last"))
     names = [f"{PREFIX}e{i}" for i in range(len(keys.names))]
     by_row = Window.partitionBy(*names).orderBy(*(each.sort for each in order), F.col(_TIE))
@@ -273,22 +273,3 @@ def _of_piece(figures: Sequence[Any], kind: str) -> Column:
 def _literal(values: Any, spark_type: str) -> Column:
     # as text that Spark folds into a literal: one by one through the Python API would take seconds
     return F.from_json(F.lit(json.dumps(values, separators=(",", ":"))), spark_type)
-
-
-def _content(df: DataFrame) -> list[Column]:
-    """The columns that Spark can hash; at least one."""
-    count = Counter(name.lower() for name in df.columns)
-    columns = [
-        column(each.name)
-        for each in df.schema.fields
-        if count[each.name.lower()] == 1 and _is_hashable(each.dataType)
-    ]
-    return columns or [F.lit(0)]
-
-
-def _is_hashable(kind: T.DataType) -> bool:
-    if isinstance(kind, T.ArrayType):
-        return _is_hashable(kind.elementType)
-    if isinstance(kind, T.StructType):
-        return all(_is_hashable(each.dataType) for each in kind.fields)
-    return not isinstance(kind, T.MapType | T.VariantType | T.UserDefinedType)
