@@ -24,6 +24,8 @@ PYTEST = $(BIN)/python -m pytest
 # Reruns are for Spark tests only: with several workers, they cost each test a wait.
 SPARK_TESTS = $(PYTEST) --reruns=3 --only-rerun="failed to connect back|CANNOT_OPEN_SOCKET"
 
+SHARED_SPARK = spark and not processes and not papers and not notebook
+
 # One worker per core; the tests of a file share a worker, and so its fixtures. Spark tests run in one process instead.
 UNIT_TESTS = $(PYTEST) -m "not spark and not hosts" --numprocesses auto --dist loadfile
 
@@ -53,7 +55,7 @@ check: $(STAMP) ## Run the static checks and every test that needs no Spark (2 m
 
 .PHONY: test
 test: $(STAMP) ## Run `check` with coverage, then the Spark tests, and on Spark Connect those that may differ
-	@$(PHASES) lint test-coverage test-rest test-spark,test-processes,test-connect
+	@$(PHASES) lint test-coverage test-rest test-batch,test-connect,test-processes,test-streams
 
 .PHONY: test-all
 test-all: $(STAMP) ## Run `test`, then every case, everyday jobs, hosts, the notebook, papers, faults and all Pythons (hours)
@@ -79,9 +81,13 @@ test-coverage: $(STAMP) ## Run the tests of the core, which must cover 95 % of i
 test-rest: $(STAMP) ## Run the other tests that need no Spark
 	$(WITHOUT_JAVA) $(UNIT_TESTS) $(addprefix --ignore=,$(CORE))
 
-.PHONY: test-spark
-test-spark: $(STAMP) ## Run the tests that share one Spark session
-	$(WITH_JAVA) $(SPARK_TESTS) -m "spark and not processes and not papers and not notebook"
+.PHONY: test-batch
+test-batch: $(STAMP) ## Run the tests of batch operators on one Spark session
+	$(WITH_JAVA) $(SPARK_TESTS) tests/spark -m "$(SHARED_SPARK)"
+
+.PHONY: test-streams
+test-streams: $(STAMP) ## Run the other tests that share a Spark session: streams, commands, pages of the docs
+	$(WITH_JAVA) $(SPARK_TESTS) --ignore=tests/spark -m "$(SHARED_SPARK)"
 
 .PHONY: test-processes
 test-processes: $(STAMP) ## Run the tests that start a Spark of their own

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs make targets one after the other, up to the first that fails, and prints how long each took.
 #     scripts/phases.sh NAME TARGET…
-# Targets joined by commas run two at a time, the longest first: Spark tests mostly wait, so two cores serve two of them.
+# Targets joined by commas run two at a time, the longest first: one of them uses about one core.
 set -euo pipefail
 
 readonly name="$1"

@@ -60,10 +60,11 @@ def browser(chromium: Browser) -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def spark_home(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """A Spark whose Python workers start quickly."""
-    from tests.spark.session import use_cached_imports
+    """A Spark whose Java and whose Python workers start quickly."""
+    from tests.spark.session import use_cached_imports, use_one_compiler
 
     use_cached_imports(tmp_path_factory.mktemp("home"))
+    use_one_compiler()
 
 
 @pytest.fixture(scope="session")

@@ -63,6 +63,10 @@ FEW_KEYS = ["string", "double", "decimal38", "timestamp", "struct", "composite"]
 """The kinds that differ in how Spark compares them, for tests that would take too long over all kinds."""
 
 
+QUICK_KEYS = ["string", "decimal38", "wide composite"]
+"""The kinds that `make test` tries where another test tries them all."""
+
+
 def keyed(rows: int, seed: int) -> pa.Table:
     """Random rows with a column of each key type, with few values, the first of them hot; `v` numbers the rows."""
     draw = np.random.default_rng(seed)

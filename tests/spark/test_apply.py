@@ -14,8 +14,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
 import unskew
+from tests.cases import mostly_thorough
 from tests.spark.frames import (
     KEYS,
+    QUICK_KEYS,
     Frames,
     assert_same,
     exchanges,
@@ -114,7 +116,7 @@ def test_a_function_gets_the_same_key(spark: SparkSession, key: str | list[str])
 
 
 @pytest.mark.connect
-@pytest.mark.parametrize("kind", KEYS)
+@pytest.mark.parametrize("kind", mostly_thorough(KEYS, QUICK_KEYS))
 def test_groups_of_every_kind_of_key(frames: Frames, kind: str) -> None:
     def members(rows: pa.Table) -> pa.Table:
         return pa.table({"v": [str(sorted(rows["v"].to_pylist()))]})

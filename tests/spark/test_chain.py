@@ -14,7 +14,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import unskew
-from tests.spark.frames import FEW_KEYS, KEYS, Frames, assert_same, exchanges, setting
+from tests.cases import mostly_thorough
+from tests.spark.frames import FEW_KEYS, KEYS, QUICK_KEYS, Frames, assert_same, exchanges, setting
 from unskew.core.chains.pairs import PairHistogram
 from unskew.core.chains.tables import local_shares
 
@@ -94,7 +95,7 @@ def test_one_shuffle_each(df: DataFrame, adaptive: str) -> None:
         assert exchanges(result) == [OURS, OURS]
 
 
-@pytest.mark.parametrize("kind", FEW_KEYS)
+@pytest.mark.parametrize("kind", mostly_thorough(FEW_KEYS, QUICK_KEYS))
 def test_any_type_of_key(frames: Frames, kind: str) -> None:
     df = frames.left.select("v", *KEYS[kind])
     names = KEYS[kind]

@@ -14,7 +14,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import unskew
-from tests.spark.frames import FEW_KEYS, KEYS, Frames, assert_same, exchanges, rows_of, setting
+from tests.cases import mostly_thorough
+from tests.spark.frames import FEW_KEYS, KEYS, QUICK_KEYS, Frames, assert_same, exchanges, rows_of, setting
 from unskew.core.hashing import hash_keys
 
 pytestmark = pytest.mark.connect
@@ -85,14 +86,14 @@ def in_arrow_batches() -> Callable[..., Any]:
     return summary
 
 
-@pytest.mark.parametrize("kind", KEYS)
+@pytest.mark.parametrize("kind", mostly_thorough(KEYS, QUICK_KEYS))
 def test_groups_of_every_kind_of_key(frames: Frames, kind: str) -> None:
     aggregates = [F.sort_array(F.collect_list("v")).alias("all"), F.sum("v").alias("sum"), F.max("w")]
     grouped = unskew.groupBy(frames.left, *KEYS[kind], plan=frames.plans[kind])
     assert_same(grouped.agg(*aggregates), frames.left.groupBy(*KEYS[kind]).agg(*aggregates))
 
 
-@pytest.mark.parametrize("kind", FEW_KEYS)
+@pytest.mark.parametrize("kind", mostly_thorough(FEW_KEYS, QUICK_KEYS))
 def test_apply_in_pandas_with_every_kind_of_key(frames: Frames, kind: str) -> None:
     grouped = unskew.groupBy(frames.left, *KEYS[kind], plan=frames.plans[kind])
     plain = frames.left.groupBy(*KEYS[kind])

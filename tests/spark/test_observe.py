@@ -11,7 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import unskew
-from tests.spark.frames import KEYS, Frames, physical_plan, rows_of
+from tests.cases import mostly_thorough
+from tests.spark.frames import KEYS, QUICK_KEYS, Frames, physical_plan, rows_of
 from tests.spark.test_measure import by_hash, marked
 
 pytestmark = pytest.mark.connect
@@ -29,7 +30,7 @@ def observed(frames: Frames) -> dict[str, unskew.Observed]:
     return observed
 
 
-@pytest.mark.parametrize("kind", KEYS)
+@pytest.mark.parametrize("kind", mostly_thorough(KEYS, QUICK_KEYS))
 def test_what_the_job_read_is_what_measure_counts(
     frames: Frames, observed: dict[str, unskew.Observed], kind: str
 ) -> None:

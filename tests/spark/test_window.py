@@ -7,10 +7,11 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 import unskew
-from tests.spark.frames import FEW_KEYS, KEYS, Frames, assert_same, exchanges, setting
+from tests.cases import mostly_thorough
+from tests.spark.frames import FEW_KEYS, KEYS, QUICK_KEYS, Frames, assert_same, exchanges, setting
 
 
-@pytest.mark.parametrize("kind", FEW_KEYS)
+@pytest.mark.parametrize("kind", mostly_thorough(FEW_KEYS, QUICK_KEYS))
 def test_windows(frames: Frames, kind: str) -> None:
     def results(w: object) -> list[object]:
         ordered = w.orderBy("v")  # type: ignore[attr-defined]
