@@ -24,6 +24,8 @@ PYTEST = $(BIN)/python -m pytest
 # Reruns are for Spark tests only: with several workers, they cost each test a wait.
 SPARK_TESTS = $(PYTEST) --reruns=3 --only-rerun="failed to connect back|CANNOT_OPEN_SOCKET"
 
+JOINS = $(wildcard tests/spark/test_*join*.py tests/spark/test_over*.py tests/spark/test_window*.py \
+	tests/spark/test_kept*.py)
 SHARED_SPARK = spark and not processes and not papers and not notebook
 
 # One worker per core; the tests of a file share a worker, and so its fixtures. Spark tests run in one process instead.
@@ -55,7 +57,7 @@ check: $(STAMP) ## Run the static checks and every test that needs no Spark (2 m
 
 .PHONY: test
 test: $(STAMP) ## Run `check` with coverage, then the Spark tests, and on Spark Connect those that may differ
-	@$(PHASES) lint test-coverage test-rest test-batch,test-connect,test-processes,test-streams
+	@$(PHASES) lint test-coverage test-rest test-groups,test-connect,test-joins,test-processes,test-streams
 
 .PHONY: test-all
 test-all: $(STAMP) ## Run `test`, then every case, everyday jobs, hosts, the notebook, papers, faults and all Pythons (hours)
@@ -81,9 +83,13 @@ test-coverage: $(STAMP) ## Run the tests of the core, which must cover 95 % of i
 test-rest: $(STAMP) ## Run the other tests that need no Spark
 	$(WITHOUT_JAVA) $(UNIT_TESTS) $(addprefix --ignore=,$(CORE))
 
-.PHONY: test-batch
-test-batch: $(STAMP) ## Run the tests of batch operators on one Spark session
-	$(WITH_JAVA) $(SPARK_TESTS) tests/spark -m "$(SHARED_SPARK)"
+.PHONY: test-joins
+test-joins: $(STAMP) ## Run the tests of joins, windows and kept plans on one Spark session
+	$(WITH_JAVA) $(SPARK_TESTS) $(JOINS) -m "$(SHARED_SPARK)"
+
+.PHONY: test-groups
+test-groups: $(STAMP) ## Run the tests of the other batch operators on one Spark session
+	$(WITH_JAVA) $(SPARK_TESTS) tests/spark $(addprefix --ignore=,$(JOINS)) -m "$(SHARED_SPARK)"
 
 .PHONY: test-streams
 test-streams: $(STAMP) ## Run the other tests that share a Spark session: streams, commands, pages of the docs
@@ -95,12 +101,12 @@ test-processes: $(STAMP) ## Run the tests that start a Spark of their own
 
 .PHONY: test-connect
 test-connect: $(STAMP) ## Run the tests that may differ on Spark Connect there
-	$(WITH_JAVA) UNSKEW_TEST_REMOTE=1 $(SPARK_TESTS) tests -m connect
+	$(WITH_JAVA) UNSKEW_TEST_REMOTE=1 $(SPARK_TESTS) tests -m "connect and not classic"
 
 .PHONY: test-cases
 test-cases: $(STAMP) ## Run the tests on Spark and on Spark Connect with every combination of their cases
 	$(WITH_JAVA) UNSKEW_TEST_ALL=1 $(SPARK_TESTS) -m "spark and not (hosts or papers or notebook or faults or everyday)"
-	$(WITH_JAVA) UNSKEW_TEST_ALL=1 UNSKEW_TEST_REMOTE=1 $(SPARK_TESTS) tests -m connect
+	$(WITH_JAVA) UNSKEW_TEST_ALL=1 UNSKEW_TEST_REMOTE=1 $(SPARK_TESTS) tests -m "connect and not classic"
 
 .PHONY: test-everyday
 test-everyday: $(STAMP) ## Run the everyday jobs of bench-harm, tiny: equal rows, and no more shuffles than plain Spark

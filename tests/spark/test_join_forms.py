@@ -134,6 +134,7 @@ def test_columns_of_a_side_can_be_used_on_the_result(left: DataFrame, right: Dat
             )
 
 
+@pytest.mark.classic
 @pytest.mark.parametrize("name", ["a#1", "k#1 AS x", "a]", "a, b", "line\nbreak", "o'clock", "a.b"])
 def test_odd_names_give_the_plain_result(left: DataFrame, right: DataFrame, name: str) -> None:
     a, b = left.withColumnRenamed("k", name), right.withColumnRenamed("k", name)
@@ -143,6 +144,7 @@ def test_odd_names_give_the_plain_result(left: DataFrame, right: DataFrame, name
     same(unskew.join(a, b, [name], "left", **FORCED), a.join(b, [name], "left"))
 
 
+@pytest.mark.classic
 def test_a_wide_table(left: DataFrame, right: DataFrame) -> None:
     """Spark's plans leave out columns beyond the 25th."""
     wide = left.select("*", *(F.lit(i).alias(f"x{i}") for i in range(60)))
@@ -152,6 +154,7 @@ def test_a_wide_table(left: DataFrame, right: DataFrame) -> None:
     same(ours, wide.join(right, on))
 
 
+@pytest.mark.classic
 def test_a_weight_on_one_side_only(left: DataFrame, right: DataFrame) -> None:
     for weight in ("v", "w"):
         same(unskew.join(left, right, "s", weight=weight, **FORCED), left.join(right, "s"))
@@ -189,6 +192,7 @@ def plan_text(df: DataFrame) -> str:
     return re.sub(r"#\d+L?|plan_id=\d+", "", physical_plan(df))
 
 
+@pytest.mark.classic
 @pytest.mark.parametrize("cores", [2, 16])
 def test_auto_routes_where_it_pays_on_the_cores_there_are(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, cores: int
@@ -203,6 +207,7 @@ def test_auto_routes_where_it_pays_on_the_cores_there_are(
     assert (OURS in physical_plan(ours)) == (cores == 16)
 
 
+@pytest.mark.classic
 def test_auto_leaves_skew_to_aqe_where_aqe_splits_it(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -215,6 +220,7 @@ def test_auto_leaves_skew_to_aqe_where_aqe_splits_it(
             assert (OURS in physical_plan(unskew.join(a, small, "k", how))) == routed, how
 
 
+@pytest.mark.classic
 @pytest.mark.parametrize("behind_a_shuffle", [False, True])
 @pytest.mark.parametrize("kind", ["equal", "nested"])
 def test_null_keys_are_spread_whatever_the_rows_hold(
@@ -235,6 +241,7 @@ def test_null_keys_are_spread_whatever_the_rows_hold(
     assert sizes.max() <= (2.0 if behind_a_shuffle else 1.1) * sizes.mean()
 
 
+@pytest.mark.classic
 @pytest.mark.parametrize("how", ["inner", "right"])
 def test_rows_that_a_condition_excludes_are_not_cast(spark: SparkSession, how: str) -> None:
     texts = spark.createDataFrame(
@@ -247,6 +254,7 @@ def test_rows_that_a_condition_excludes_are_not_cast(spark: SparkSession, how: s
         assert_same(ours, texts.join(numbers, condition, how))
 
 
+@pytest.mark.classic
 def test_without_ansi_a_text_is_cast_as_plain_spark_does(spark: SparkSession) -> None:
     texts = spark.createDataFrame([("1.5", 1), ("abc", 2), ("2", 3)], "k string, v int")
     numbers = spark.createDataFrame([(1, 20), (2, 30)], "k int, w int")

@@ -211,6 +211,7 @@ def test_a_weight_is_not_observed(kept: unskew.Kept, skewed: DataFrame) -> None:
     assert decisions(kept) == ["made"]
 
 
+@pytest.mark.classic
 def test_keys_known_by_their_hash_alone(frames: Frames, tmp_path: Path) -> None:
     kept = unskew.Kept(tmp_path / "plan")
     for _ in range(2):
@@ -219,6 +220,7 @@ def test_keys_known_by_their_hash_alone(frames: Frames, tmp_path: Path) -> None:
     assert decisions(kept) == ["made", "kept"]
 
 
+@pytest.mark.classic
 def test_null_keys_of_a_join_are_not_part_of_the_load(spark: SparkSession, tmp_path: Path) -> None:
     df = spark.range(0, 300, 1, 2).select(F.expr("if(id % 3 = 0, null, id % 50)").alias("k"))
     kept = unskew.Kept(tmp_path / "plan")
@@ -235,6 +237,7 @@ def test_a_plan_saved_by_hand_is_kept_from_then_on(kept: unskew.Kept, skewed: Da
     assert decisions(kept) == ["kept"]
 
 
+@pytest.mark.classic
 def test_runs_at_once_keep_each_others_reviews(
     spark: SparkSession, kept: unskew.Kept, skewed: DataFrame
 ) -> None:
@@ -297,6 +300,7 @@ KINDS = [
 ]
 
 
+@pytest.mark.classic
 @pytest.mark.parametrize("call", OPERATORS)
 @pytest.mark.parametrize("damage", KINDS)
 def test_a_plan_that_cannot_be_used(
@@ -329,6 +333,7 @@ def test_plain_spark_gives_the_same_rows(frames: Frames, tmp_path: Path) -> None
     apply(frames.left, "string", plan=kept)
 
 
+@pytest.mark.classic
 @pytest.mark.parametrize("call", OPERATORS)
 def test_an_address_that_cannot_be_reached(
     doomed: DataFrame, tmp_path: Path, call: Callable[..., Any]
@@ -354,6 +359,7 @@ def test_options_of_a_kept_plan() -> None:
             unskew.Kept(address, **options)  # type: ignore[arg-type]
 
 
+@pytest.mark.classic
 def test_a_plan_that_cannot_be_saved(
     skewed: DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -368,6 +374,7 @@ def test_a_plan_that_cannot_be_saved(
     assert result.count() == 200
 
 
+@pytest.mark.classic
 def test_many_dataframes_that_never_run(
     kept: unskew.Kept, skewed: DataFrame, monkeypatch: pytest.MonkeyPatch
 ) -> None:

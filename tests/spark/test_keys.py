@@ -125,7 +125,6 @@ def test_functions(rows: DataFrame, form: str) -> None:
         assert_same(ours.applyInArrow(table, schema), plain.applyInArrow(table, schema))
 
 
-@pytest.mark.connect
 @pytest.mark.parametrize("form", mostly_thorough(FORMS, QUICK))
 def test_windows(rows: DataFrame, form: str) -> None:
     df, key = FORMS[form](rows)
