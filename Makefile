@@ -12,6 +12,15 @@ STAMP := $(VENV)/.installed
 # Override with `make PYTHON=/path/to/python …`.
 PYTHON ?=
 
+# The versions of Spark for test-versions and bench-versions; empty for all.
+SPARKS ?=
+
+# For test-lowest: the oldest Python that pyproject.toml declares, and what its old packages warn of.
+OLDEST_PYTHON ?= python3.10
+LOWEST := build/lowest
+WITHOUT_METIS = --ignore=tests/core/chains
+OLD_WARNINGS = -Wignore::DeprecationWarning -Wignore::FutureWarning
+
 # An assignment in front of a command would hide a failure of java.sh; two statements do not.
 WITH_JAVA = JAVA_HOME="$$(scripts/java.sh)"; export JAVA_HOME;
 
@@ -37,7 +46,7 @@ CORE = tests/core src/unskew/core
 # Each phase is a target of its own; the script prints what each took.
 PHASES = MAKE="$(MAKE)" scripts/phases.sh $@
 
-# The versions that pyproject.toml declares.
+# The versions that pyproject.toml declares, but for the oldest: PySpark of the lock file needs a newer one.
 PYTHONS := 3.11 3.12 3.13
 
 # The variable silences a notice on every build: Material for MkDocs is maintained until May 2027.
@@ -48,7 +57,7 @@ help: ## Print this list
 	@awk 'BEGIN { FS = ":.*## " } /^[a-zA-Z_-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: $(STAMP) ## Run a skewed job and a live stream on local Spark, plain and unskewed; writes an HTML page
+demo: $(STAMP) ## Run a skewed join, a slow function and a live stream, plain, tuned and unskewed; writes an HTML page
 	$(WITH_JAVA) $(BIN)/unskew demo --out out/demo.html
 
 .PHONY: check
@@ -57,11 +66,11 @@ check: $(STAMP) ## Run the static checks and every test that needs no Spark (2 m
 
 .PHONY: test
 test: $(STAMP) ## Run `check` with coverage, then the Spark tests, and on Spark Connect those that may differ
-	@$(PHASES) lint test-coverage test-rest test-groups,test-connect,test-joins,test-processes,test-streams
+	@$(PHASES) lint test-coverage test-rest test-groups,test-connect,test-processes,test-streams,test-joins
 
 .PHONY: test-all
 test-all: $(STAMP) ## Run `test`, then every case, everyday jobs, hosts, the notebook, papers, faults and all Pythons (hours)
-	@$(PHASES) test test-cases test-everyday test-hosts test-notebook test-papers test-faults test-versions
+	@$(PHASES) test test-cases test-everyday test-hosts test-notebook test-papers test-faults test-versions test-lowest test-pythons
 
 .PHONY: lint
 lint: $(STAMP) ## Check style, format, types, the direction of imports and the docs site
@@ -107,6 +116,7 @@ test-connect: $(STAMP) ## Run the tests that may differ on Spark Connect there
 test-cases: $(STAMP) ## Run the tests on Spark and on Spark Connect with every combination of their cases
 	$(WITH_JAVA) UNSKEW_TEST_ALL=1 $(SPARK_TESTS) -m "spark and not (hosts or papers or notebook or faults or everyday)"
 	$(WITH_JAVA) UNSKEW_TEST_ALL=1 UNSKEW_TEST_REMOTE=1 $(SPARK_TESTS) tests -m "connect and not classic"
+	UNSKEW_TEST_ALL=1 $(PYTEST) tests/report/watch/test_bars.py
 
 .PHONY: test-everyday
 test-everyday: $(STAMP) ## Run the everyday jobs of bench-harm, tiny: equal rows, and no more shuffles than plain Spark
@@ -117,7 +127,7 @@ test-hosts: $(STAMP) ## Run the tests that set up several hosts on this machine 
 	$(WITH_JAVA) $(SPARK_TESTS) tests -m hosts
 
 .PHONY: test-notebook
-test-notebook: $(STAMP) ## Run the notebook of the examples
+test-notebook: $(STAMP) ## Run the notebooks of the examples
 	$(WITH_JAVA) $(SPARK_TESTS) tests -m notebook
 
 .PHONY: test-papers
@@ -127,12 +137,36 @@ test-papers: $(STAMP) ## Compute every figure of the papers with small parameter
 	$(BIN)/python -m research report --out build/papers
 
 .PHONY: test-faults
-test-faults: $(STAMP) ## Kill, starve and damage live queries; non-zero exit if an answer is wrong (long)
-	$(WITH_JAVA) $(SPARK_TESTS) -m faults
+test-faults: $(STAMP) ## Kill, starve and damage live queries, compare 240 random ones with Spark's own (long)
+	$(WITH_JAVA) UNSKEW_TEST_ALL=1 $(SPARK_TESTS) -m faults
+	$(WITH_JAVA) UNSKEW_TEST_ALL=1 $(SPARK_TESTS) tests/streaming/live/test_like_native.py
 	$(WITH_JAVA) $(BIN)/python -m tests.faults.faults
 
 .PHONY: test-versions
-test-versions: ## Run `test` on every declared Python that is installed, each in its own environment (long)
+test-versions: ## Run the tests of batch jobs and streams on Spark 3.5 to 4.3, and Connect across versions; print a table (hours)
+	$(WITH_JAVA) "$$(scripts/python.sh $(PYTHON))" scripts/test_versions.py $(SPARKS)
+	if [ -z "$(SPARKS)" ]; then $(WITH_JAVA) "$$(scripts/python.sh $(PYTHON))" scripts/test_versions.py --connect; fi
+
+.PHONY: test-lowest
+test-lowest: $(LOWEST)/.installed ## Run the core and every batch operator on Python 3.10 with the oldest supported packages
+	$(WITHOUT_JAVA) PYTHONPATH=src:. $(LOWEST)/bin/python -m pytest tests/core $(WITHOUT_METIS) -m "not spark" $(OLD_WARNINGS)
+	$(WITH_JAVA) PYTHONPATH=src:. PYSPARK_PYTHON="$(CURDIR)/$(LOWEST)/bin/python" $(LOWEST)/bin/python scripts/smoke_version.py
+
+$(LOWEST)/.installed: requirements/lowest.lock
+	$(OLDEST_PYTHON) -m venv --clear $(LOWEST)
+	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check --requirement requirements/lowest.lock
+	touch $@
+
+.PHONY: smoke-versions
+smoke-versions: ## Run every operator once on Spark 3.5 and 4.0, which the other tests do not use
+	$(WITH_JAVA) "$$(scripts/python.sh $(PYTHON))" scripts/test_versions.py 3.5 4.0 --only smoke --no-record
+
+.PHONY: docs-versions
+docs-versions: ## Write the tables of Spark versions in the docs and README from the record of test-versions
+	"$$(scripts/python.sh $(PYTHON))" scripts/test_versions.py --docs
+
+.PHONY: test-pythons
+test-pythons: ## Run `test` on every declared Python that is installed, each in its own environment (long)
 	for version in $(PYTHONS); do \
 		if command -v "python$$version" >/dev/null; then \
 			$(MAKE) --no-print-directory VENV="build/python$$version" PYTHON="python$$version" test; \
@@ -163,6 +197,26 @@ format: $(STAMP) ## Format the code and apply safe fixes
 docs-aggregates: $(STAMP) ## Write the tables of stream aggregates in the docs from their registry
 	$(BIN)/python scripts/aggregate_table.py
 
+.PHONY: docs-numbers
+docs-numbers: $(STAMP) ## Write the measured numbers in the README and the docs from the committed records
+	$(BIN)/python -m scripts.recorded_numbers
+
+.PHONY: docs-benchmarks
+docs-benchmarks: $(STAMP) ## Write the page of benchmarks and its pictures from the committed records
+	$(BIN)/python -m scripts.benchmark_page
+
+.PHONY: docs-llms
+docs-llms: $(STAMP) ## Write docs/llms.txt from the pages of the docs
+	$(BIN)/python -m scripts.llms
+
+.PHONY: notebooks
+notebooks: $(STAMP) ## Run the notebooks of the examples, save their outputs, and write them as pages of the docs
+	$(WITH_JAVA) $(BIN)/python -m examples.notebooks
+
+.PHONY: screenshots
+screenshots: $(STAMP) ## Take the screenshots of the docs again (needs Chromium)
+	$(WITH_JAVA) $(BIN)/python -m scripts.screenshots
+
 .PHONY: bench
 bench: bench-core bench-batch bench-harm bench-split bench-stream bench-locality ## Run every benchmark
 
@@ -190,9 +244,17 @@ bench-split: $(STAMP) ## Measure split hot keys against Spark, AQE and salting (
 bench-stream: $(STAMP) ## Measure the live operator against Spark's own stateful ones (long)
 	$(WITH_JAVA) $(BIN)/python -m benchmarks.stream
 
+.PHONY: bench-soak
+bench-soak: $(STAMP) ## Run 2 000 batches with drifting keys, changes of scale and 50 kills: nothing may grow (hours)
+	$(WITH_JAVA) $(BIN)/python -m benchmarks.stream_soak
+
 .PHONY: bench-locality
 bench-locality: $(STAMP) ## Measure chained operators on several hosts (root; long)
 	$(WITH_JAVA) $(BIN)/python -m benchmarks.locality
+
+.PHONY: bench-versions
+bench-versions: $(STAMP) ## Measure unskew beside plain Spark on Spark 3.5 to 4.3, each in its own environment (long)
+	$(WITH_JAVA) $(BIN)/python -m benchmarks.versions $(SPARKS)
 
 .PHONY: bench-papers
 bench-papers: $(STAMP) ## Reproduce the figures of the papers, continuing a stopped run; writes a page (hours)
@@ -207,6 +269,13 @@ venv: $(STAMP) ## Create or refresh .venv
 lock: $(STAMP) ## Update requirements.lock after a change of pyproject.toml; UPGRADE=--upgrade takes the newest of all
 	$(BIN)/uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 $(UPGRADE) \
 		--no-header --no-annotate --no-emit-index-url --no-emit-find-links --quiet --output-file requirements.lock
+	$(BIN)/uv pip compile pyproject.toml requirements/lowest.in --extra spark \
+		--resolution lowest-direct --python-version 3.10 \
+		--no-header --no-annotate --no-emit-index-url --no-emit-find-links --quiet --output-file requirements/lowest.lock
+	for lock in requirements/spark-*.lock; do \
+		spark="$$(grep '^pyspark==' "$$lock")"; \
+		sed "s/^pyspark==.*/$$spark/" requirements.lock >"$$lock.new" && mv "$$lock.new" "$$lock"; \
+	done
 
 .PHONY: clean
 clean: ## Remove .venv, caches and build output

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import unskew
 from benchmarks.bars import Bar
-from benchmarks.batch_spark import in_turns, noop, parquet, session, tasks_of, zipf_keys
+from benchmarks.batch_spark import HOPELESS, in_turns, noop, parquet, session, tasks_of, zipf_keys
 from benchmarks.sections import save
 from research.papers.nyc_flights import flights as all_flights
 from unskew.core.loads import lower_bound
@@ -64,7 +64,7 @@ def contenders(
         def run() -> None:
             spark.conf.set("spark.sql.shuffle.partitions", str(slots))
             spark.conf.set("spark.sql.adaptive.enabled", "true")
-            grouped = unskew.groupBy(df, *key, slots=slots, planner=planner)
+            grouped = unskew.groupBy(df, *key, planner=planner)
             noop(grouped.applyInPandas(function, schema))
 
         return run
@@ -102,9 +102,10 @@ def cpu() -> None:
         for keys in (100_000, 1_000_000):
             df = _records(spark, rows, keys, exponent)
             for slots in SLOTS:
-                plan = unskew.groupBy(df, "user", slots=slots).plan
+                spark.conf.set("spark.sql.shuffle.partitions", str(slots))
+                plan = unskew.groupBy(df, "user").plan
                 runs = contenders(spark, df, ["user"], score, df.schema, slots)
-                times = in_turns(runs, repeat=1, warm_up=0 if details else 1)
+                times = in_turns(runs, repeat=3, warm_up=0 if details else 1, hopeless=HOPELESS)
                 rivals = best_rival(times)
                 row: dict[str, Any] = {**times, **gains(times), "stepped aside": plan is None}
                 if plan is None:
@@ -245,7 +246,7 @@ def _compare(
     cases: dict[str, tuple[DataFrame, list[str]]],
     function: Function,
     schema: Any,
-    repeat: int = 1,
+    repeat: int = 3,
 ) -> None:
     details, worst = {}, 0.0
     for name, (df, key) in cases.items():
@@ -253,7 +254,7 @@ def _compare(
         for slots in SLOTS:
             diagnosis = unskew.diagnose(df, key, slots=slots, sample=None)
             runs = contenders(spark, df, key, function, schema, slots)
-            times = in_turns(runs, repeat=repeat, warm_up=0 if details else 1)
+            times = in_turns(runs, repeat=repeat, warm_up=0 if details else 1, hopeless=HOPELESS)
             rivals = best_rival(times)
             worst = max(worst, times["unskew"] / rivals)
             row = details[f"{name}, N={slots}"] = {

@@ -40,11 +40,20 @@ def session(master: str, **conf: str) -> SparkSession:
     return spark
 
 
-def in_turns(runs: dict[str, Callable[[], Any]], repeat: int, warm_up: int = 1) -> dict[str, float]:
+HOPELESS = 2.0
+"""A contender that took this many times as long as the fastest gets no further turn: most time would go there."""
+
+
+def in_turns(
+    runs: dict[str, Callable[[], Any]], repeat: int, warm_up: int = 1, hopeless: float | None = None
+) -> dict[str, float]:
     """The shortest time of each contender, in seconds: other work on the machine can only lengthen a turn."""
     times: dict[str, list[float]] = {name: [] for name in runs}
     for turn in range(warm_up + repeat):
         for name, run in runs.items():
+            fastest = min((min(seconds) for seconds in times.values() if seconds), default=0.0)
+            if hopeless and times[name] and min(times[name]) > hopeless * fastest:
+                continue
             started = time.perf_counter()
             run()
             if turn >= warm_up:

@@ -1,7 +1,7 @@
 """`make bench-locality`: chained operators, on several hosts and on one.
 
 Each section runs in its own process and may be run alone: `python -m benchmarks.locality synthetic`. Those on several
-hosts (`synthetic`, `step`) start a small cluster on this machine, which needs root: see docs/cluster.md.
+hosts (`synthetic`, `reconfigured`) start a small cluster on this machine, which needs root: see docs/cluster.md.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from benchmarks.sections import run
 
 SECTIONS = {
     "synthetic": "locality_batch",
-    "step": "locality_stream",
+    "reconfigured": "locality_stream",
     "chain": "locality_stream",
 }
 

@@ -43,3 +43,10 @@ def save(benchmark: str, section: str, bars: list[Bar], details: Any) -> None:
         print(bar.line(), flush=True)
     part = {"bars": [asdict(bar) for bar in bars], "details": details}
     (RESULTS / f"{benchmark}-{section}.json").write_text(json.dumps(part, indent=1, default=float) + "\n")
+
+
+def saved(benchmark: str, section: str) -> dict[str, Any]:
+    """The details of a section that were saved before; none if it was never run."""
+    part = RESULTS / f"{benchmark}-{section}.json"
+    details: dict[str, Any] = json.loads(part.read_text())["details"] if part.exists() else {}
+    return details

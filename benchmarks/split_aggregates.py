@@ -1,34 +1,34 @@
 """Hot keys in aggregates and files: `applyInPandas` with `merge=`, collecting and sketching, tables to be written.
 
-Every contender of a case runs in one session, in turns, and must give the same answer. For each: wall time, the largest
-task by rows read from the shuffle / the mean of SLOTS slots, the longest task / the mean of its stage, bytes shuffled,
-and the time that 16 and 64 cores would take for all its stages, one after the other, by the measured times of all
-tasks. At tiny scales AQE makes one task of plain Spark's shuffles: compare at scale 0.1 and above.
+At tiny scales AQE makes one task of plain Spark's shuffles: compare at scale 0.1 and above.
 """
 
 from __future__ import annotations
 
-import json
-import statistics
-import sys
-import tempfile
-import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 import unskew
+from benchmarks.bars import Bar
 from benchmarks.harm_log import Log
-from benchmarks.harm_run import session
-from unskew.core.scheduling import makespan
+from benchmarks.split_runs import (
+    Case,
+    answer_bar,
+    compared,
+    logged_session,
+    one_hot_key,
+    split_bars,
+    time_bar,
+    timed,
+)
 
 HOT_SHARES = (0.1, 0.5, 0.9)
 SLOTS = 32
@@ -36,51 +36,54 @@ SALTS = 32
 ROWS = 10_000_000
 """Rows at scale 1."""
 
-TURNS = 3
-CORES = (16, 64)
 COUNTRIES = 200
 SCHEMA = "country string, n long, total double"
 
-Run = Callable[[Path], Any]
-"""A contender: runs the job, may write into the folder, returns its answer."""
+Job = Callable[[], DataFrame]
 
 
-def run(scale: float = 1.0, turns: int = TURNS) -> dict[str, Any]:
-    """All cases at a scale; case → contender → figures."""
-    with tempfile.TemporaryDirectory() as place:
-        folder = Path(place)
-        events = folder / "events"
-        events.mkdir()
-        spark = session(connect=False, events=events)
-        spark.conf.set("spark.sql.shuffle.partitions", str(SLOTS))
-        log = Log(spark, events)
-        results: dict[str, Any] = {}
+def run(scale: float, turns: int, done: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """All cases at a scale that are not done yet, one after the other; contender → figures."""
+    limit = max(int(ROWS * scale) // 20, 1000)
+    with logged_session(SLOTS) as (spark, log, folder):
         for share in HOT_SHARES:
-            visits = _visits(spark, folder / f"visits-{share}", int(ROWS * scale), share)
-            for case, contenders in {
-                "merge": merging(visits, share),
-                **collecting(visits),
-                "write": writing(visits, max(int(ROWS * scale) // 20, 1000)),
-            }.items():
-                name = f"{case}, hot share {share:.0%}"
-                results[name] = _compared(
-                    contenders, log, folder, turns, tolerance=0.05 if case == "hll" else 1e-4
-                )
-                print(name, json.dumps(results[name]), file=sys.stderr, flush=True)
-        spark.stop()
-    return results
+            visits = one_hot_key(
+                spark,
+                folder / f"visits-{share}",
+                int(ROWS * scale),
+                share,
+                "country",
+                COUNTRIES,
+                "pmod(xxhash64(id, 2), 1000000) as visitor",
+                "pmod(xxhash64(id, 3), 1000) / 10 as amount",
+            )
+            hot = f"{share:.0%} hot"
+            if f"merge, {hot}" not in done:
+                loose = {"total": 1e-4}
+                yield f"merge, {hot}", compared(merging(visits, share), log, turns, "MapIn", loose)
+            for case, contenders in collecting(visits).items():
+                if f"{case}, {hot}" not in done:
+                    loose = {"x": 0.05 if case == "hll" else 0.0}
+                    yield f"{case}, {hot}", compared(contenders, log, turns, "Aggregate", loose)
+            if f"write, {hot}" not in done:
+                yield f"write, {hot}", _written(writing(visits, limit), log, turns, folder / "table", limit)
 
 
-def _visits(spark: SparkSession, path: Path, rows: int, share: float) -> DataFrame:
-    """Rows of 201 countries, of which one has this share of them, as 64 files."""
-    per_mille = int(share * 1000)
-    spark.range(0, rows, 1, 64).selectExpr(
-        f"if(pmod(xxhash64(id), 1000) < {per_mille}, 'hot', 'c' || pmod(xxhash64(id, 1), {COUNTRIES})) as country",
-        "id",
-        "pmod(xxhash64(id, 2), 1000000) as visitor",
-        "pmod(xxhash64(id, 3), 1000) / 10 as amount",
-    ).write.parquet(str(path))
-    return spark.read.parquet(str(path))
+def bars(cases: Mapping[str, Any]) -> list[Bar]:
+    """What the figures must meet."""
+    all_bars = []
+    for name, case in cases.items():
+        all_bars += [answer_bar(name, case), time_bar(name, case)]
+        if name.startswith("merge"):
+            hot = "10%" not in name
+            all_bars += split_bars(name, case, "unskew split", most_rows=1.15, hot=hot)
+        if name.startswith("write"):
+            ours = case["unskew"]
+            all_bars += [
+                Bar(f"{name}: rows of the largest file / limit", ours["largest_file"] / ours["limit"], 1.0),
+                *split_bars(name, case, "unskew", most_rows=1.15, hot="10%" not in name),
+            ]
+    return all_bars
 
 
 def _partial(rows: pd.DataFrame) -> pd.DataFrame:
@@ -97,34 +100,35 @@ def _merge(parts: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def merging(visits: DataFrame, share: float) -> Mapping[str, Run]:
+def merging(visits: DataFrame, share: float) -> Mapping[str, Job]:
     """A function on groups whose partial results can be merged."""
     rows = visits.select("country", "amount")
-    hot = [F.col("country") == "hot"] if share >= 1 / SLOTS else [F.lit(False)]
+    is_hot = F.col("country") == "hot" if share >= 1 / SLOTS else F.lit(False)
 
-    def salted(salt: Any) -> Run:
-        def job(_: Path) -> Any:
+    def salted(salt: Any) -> Job:
+        def job() -> DataFrame:
             parts = visits.select("country", "amount", salt.alias("salt")).groupBy("country", "salt")
             partial = parts.applyInPandas(_partial, SCHEMA)
-            return _answer(partial.groupBy("country").applyInPandas(_merge, SCHEMA))
+            return partial.groupBy("country").applyInPandas(_merge, SCHEMA)
 
         return job
 
+    def ours(**options: Any) -> Job:
+        grouped = unskew.groupBy(rows, "country", **options)
+        return lambda: grouped.applyInPandas(_partial, SCHEMA, merge=_merge)
+
     draw = F.pmod(F.xxhash64("id"), F.lit(SALTS))
     return {
-        "plain": lambda _: _answer(rows.groupBy("country").applyInPandas(_partial, SCHEMA)),
+        "plain": lambda: rows.groupBy("country").applyInPandas(_partial, SCHEMA),
         "all keys salted": salted(draw),
-        "hot key salted": salted(F.when(hot[0], draw).otherwise(0)),
-        "unskew, whole": lambda _: _answer(
-            unskew.groupBy(rows, "country", slots=SLOTS).applyInPandas(_partial, SCHEMA)
-        ),
-        "unskew": lambda _: _answer(
-            unskew.groupBy(rows, "country", slots=SLOTS).applyInPandas(_partial, SCHEMA, merge=_merge)
-        ),
+        "hot key salted": salted(F.when(is_hot, draw).otherwise(0)),
+        "unskew whole": lambda: unskew.groupBy(rows, "country", slots=SLOTS).applyInPandas(_partial, SCHEMA),
+        "unskew split": ours(slots=SLOTS, planner="wrap-around"),
+        "unskew": ours(),
     }
 
 
-def collecting(visits: DataFrame) -> Mapping[str, Mapping[str, Run]]:
+def collecting(visits: DataFrame) -> Mapping[str, Mapping[str, Job]]:
     """Spark's own aggregates that hold rows or sketches, in one step and in two."""
     salt = F.pmod(F.xxhash64("id"), F.lit(SALTS)).alias("salt")
     functions: dict[str, tuple[Any, Any, Any]] = {
@@ -137,133 +141,55 @@ def collecting(visits: DataFrame) -> Mapping[str, Mapping[str, Run]]:
         "hll": (F.hll_sketch_agg, F.hll_union_agg, F.hll_sketch_estimate),
     }
 
-    def one_step(name: str) -> Run:
-        first, _, finish = functions[name]
-        return lambda _: _answer(
-            visits.groupBy("country").agg(first("visitor").alias("x")).select("country", finish("x"))
-        )
+    def contenders(first: Any, second: Any, finish: Any) -> Mapping[str, Job]:
+        collected, size = first("visitor").alias("x"), finish("x").alias("x")
+        return {
+            "plain": lambda: visits.groupBy("country").agg(collected).select("country", size),
+            "all keys salted": lambda: (
+                visits.groupBy("country", salt)
+                .agg(collected)
+                .groupBy("country")
+                .agg(second("x").alias("x"))
+                .select("country", size)
+            ),
+            "unskew": lambda: unskew.groupBy(visits, "country").agg(collected).select("country", size),
+        }
 
-    def two_steps(name: str) -> Run:
-        first, second, finish = functions[name]
-
-        def job(_: Path) -> Any:
-            partial = visits.groupBy("country", salt).agg(first("visitor").alias("x"))
-            return _answer(
-                partial.groupBy("country").agg(second("x").alias("x")).select("country", finish("x"))
-            )
-
-        return job
-
-    def ours(name: str) -> Run:
-        first, _, finish = functions[name]
-        return lambda _: _answer(
-            unskew.groupBy(visits, "country").agg(first("visitor").alias("x")).select("country", finish("x"))
-        )
-
-    return {
-        name: {"plain": one_step(name), "all keys salted": two_steps(name), "unskew": ours(name)}
-        for name in functions
-    }
+    return {name: contenders(*three) for name, three in functions.items()}
 
 
-def writing(visits: DataFrame, rows_per_file: int) -> Mapping[str, Run]:
-    """A table partitioned by country: the answer is how many rows each country has in the files."""
+def writing(visits: DataFrame, rows_per_file: int) -> Mapping[str, Job]:
+    """The rows as they are handed to the writer of a table partitioned by country."""
     salt = F.pmod(F.xxhash64("id"), F.lit(SALTS))
-
-    def written(arranged: Callable[[], DataFrame]) -> Run:
-        def job(folder: Path) -> Any:
-            arranged().write.partitionBy("country").mode("overwrite").parquet(str(folder / "table"))
-            sizes = defaultdict(list)
-            for file in (folder / "table").rglob("*.parquet"):
-                sizes[file.parent.name].append(pq.read_metadata(file).num_rows)
-            files = {"files": sum(map(len, sizes.values())), "largest": max(map(max, sizes.values()))}
-            return _WithFigures({name: sum(each) for name, each in sizes.items()}, files)
-
-        return job
-
     return {
-        "plain": written(lambda: visits.repartition("country")),
-        "all keys salted": written(lambda: visits.repartition("country", salt)),
-        "unskew": written(lambda: unskew.repartition(visits, "country", rows_per_file=rows_per_file)),
+        "plain": lambda: visits.repartition("country"),
+        "all keys salted": lambda: visits.repartition("country", salt),
+        "unskew": lambda: unskew.repartition(visits, "country", rows_per_file=rows_per_file),
     }
 
 
-@dataclass(frozen=True)
-class _WithFigures:
-    """An answer, and figures that need not be equal."""
+def _written(contenders: Mapping[str, Job], log: Log, turns: int, table: Path, limit: int) -> Case:
+    """The answer is how many rows each country has in the files."""
+    sizes: dict[str, dict[str, list[int]]] = {}
 
-    answer: Any
-    figures: Mapping[str, Any]
+    def writer(name: str, job: Job) -> Callable[[], None]:
+        def write() -> None:
+            job().write.partitionBy("country").mode("overwrite").parquet(str(table))
+            sizes[name] = defaultdict(list)
+            for file in table.rglob("*.parquet"):
+                sizes[name][file.parent.name].append(pq.read_metadata(file).num_rows)
 
+        return write
 
-def _answer(df: DataFrame) -> Any:
-    """What the contenders must agree on: numbers up to rounding, estimates within a few per cent."""
-    return {row[0]: tuple(float(f"{value:.6g}") for value in row[1:]) for row in df.collect()}
-
-
-def _compared(
-    contenders: Mapping[str, Run], log: Log, folder: Path, turns: int, tolerance: float
-) -> dict[str, Any]:
-    figures: dict[str, Any] = {}
-    answers: dict[str, Any] = {}
-    seconds: dict[str, list[float]] = defaultdict(list)
-    for _ in range(turns):
-        for name, job in contenders.items():
-            log.restart()
-            started = time.monotonic()
-            answer = job(folder)
-            seconds[name].append(round(time.monotonic() - started, 3))
-            more: Mapping[str, Any] = {}
-            if isinstance(answer, _WithFigures):
-                answer, more = answer.answer, answer.figures
-            answers[name] = answer
-            figures[name] = {**_tasks(log), **more}
-    agree = {name: _agrees(answer, answers["plain"], tolerance) for name, answer in answers.items()}
+    figures = timed({name: writer(name, job) for name, job in contenders.items()}, log, turns, "Write")
+    rows = {name: {country: sum(each) for country, each in files.items()} for name, files in sizes.items()}
     return {
         name: {
-            "seconds": min(seconds[name]),
-            "median": statistics.median(seconds[name]),
-            "answer": "equal" if agree[name] else "DIFFERS",
             **figures[name],
+            "files": sum(map(len, files.values())),
+            "largest_file": max(map(max, files.values())),
+            "limit": limit,
+            "same_rows": rows[name] == rows["plain"],
         }
-        for name in contenders
+        for name, files in sizes.items()
     }
-
-
-def _agrees(answer: Mapping[str, Any], plain: Mapping[str, Any], tolerance: float) -> bool:
-    return answer.keys() == plain.keys() and all(
-        np.allclose(answer[key], plain[key], rtol=tolerance) for key in plain
-    )
-
-
-def _tasks(log: Log) -> dict[str, Any]:
-    """What the event log says of the tasks since the last restart."""
-    stages: dict[int, list[dict[str, Any]]] = defaultdict(list)
-    for event in log.events():
-        if event["Event"] == "SparkListenerTaskEnd" and event.get("Task Metrics"):
-            stages[event["Stage ID"]].append(event["Task Metrics"])
-    rows = [
-        [task["Shuffle Read Metrics"]["Total Records Read"] for task in tasks] for tasks in stages.values()
-    ]
-    times = [[task["Executor Run Time"] / 1000 for task in tasks] for tasks in stages.values()]
-    largest = max(rows, key=max, default=[0])
-    longest = max(times, key=max, default=[0.0])
-    written = [task["Shuffle Write Metrics"] for tasks in stages.values() for task in tasks]
-    return {
-        "largest_by_rows": round(max(largest) / max(sum(largest) / SLOTS, 1e-9), 3),
-        "largest_by_time": round(max(longest) / max(statistics.mean(longest), 1e-9), 3),
-        "longest_task": max(longest),
-        "shuffled_bytes": sum(each["Shuffle Bytes Written"] for each in written),
-        "shuffled_rows": sum(each["Shuffle Records Written"] for each in written),
-        **{
-            f"seconds_{cores}_cores": round(sum(makespan(np.array(stage), cores) for stage in times), 3)
-            for cores in CORES
-        },
-    }
-
-
-if __name__ == "__main__":
-    outcome = run(
-        float(sys.argv[1]) if len(sys.argv) > 1 else 1.0, int(sys.argv[2]) if len(sys.argv) > 2 else TURNS
-    )
-    print(json.dumps(outcome, indent=2))

@@ -7,8 +7,7 @@ two cores there are, and with 128 partitions or slots, from whose task times 16 
 from __future__ import annotations
 
 import math
-import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,15 +16,21 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import unskew
+from benchmarks.bars import Bar
 from benchmarks.harm_log import Log
-from benchmarks.harm_run import Rows, session, settings
-from benchmarks.split_tasks import measured
+from benchmarks.harm_run import settings
+from benchmarks.split_runs import answer_bar, compared, logged_session, split_bars, time_bar
 
 LEFT, RIGHT = 10_000_000, 1_000_000
 FEW, MANY = 8, 128
 SALTS = 16
 
 _SHUFFLED = {"spark.sql.autoBroadcastJoinThreshold": "-1"}
+_DEFAULTS = {
+    "spark.sql.adaptive.skewJoin.skewedPartitionThresholdInBytes": "256MB",
+    "spark.sql.adaptive.skewJoin.skewedPartitionFactor": "5",
+    "spark.sql.adaptive.advisoryPartitionSizeInBytes": "64MB",
+}
 _LOWERED = {
     "spark.sql.adaptive.skewJoin.skewedPartitionThresholdInBytes": "4MB",
     "spark.sql.adaptive.skewJoin.skewedPartitionFactor": "2",
@@ -48,61 +53,81 @@ class Case:
 
 
 CASES = [
-    *(
-        Case(share, "one to one", how)
-        for share in (0.1, 0.5, 0.9)
-        for how in ("inner", "left", "semi", "anti", "full")
-    ),
-    *(
-        Case(share, relation, "inner")
-        for share in (0.1, 0.5, 0.9)
-        for relation in ("one to many", "many to many")
-    ),
+    Case(share, relation, how)
+    for share in (0.5, 0.9, 0.1)
+    for relation, how in (
+        ("one to one", "inner"),
+        ("many to many", "inner"),
+        ("one to one", "left"),
+        ("one to one", "full"),
+        ("one to many", "inner"),
+        ("one to one", "semi"),
+        ("one to one", "anti"),
+    )
 ]
+"""Those that matter most first: a run may be stopped, and continued later."""
 
 Joined = Callable[[DataFrame, DataFrame, str], DataFrame]
 
 
-def run(scale: float = 1.0, turns: int = 3, cases: list[Case] | None = None) -> dict[str, Any]:
-    """All cases at this share of the full size; the shortest of `turns` runs counts."""
-    with tempfile.TemporaryDirectory(prefix="unskew-split-", ignore_cleanup_errors=True) as temporary:
-        folder = Path(temporary)
-        (folder / "events").mkdir()
-        spark = session(False, folder / "events")
-        log = Log(spark, folder / "events")
-        try:
-            return {
-                case.name: _case(spark, log, folder / f"case-{number}", case, scale, turns)
-                for number, case in enumerate(cases or CASES)
-            }
-        finally:
-            spark.stop()
+def run(scale: float, turns: int, done: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """All cases at a scale that are not done yet, one after the other; profile → contender → figures."""
+    with logged_session(FEW) as (spark, log, folder):
+        for number, case in enumerate(CASES):
+            if case.name not in done:
+                yield case.name, _case(spark, log, folder / f"case-{number}", case, scale, turns)
+
+
+def bars(cases: Mapping[str, Any]) -> list[Bar]:
+    """What the figures must meet."""
+    all_bars = []
+    for name, profiles in cases.items():
+        few, many = profiles["two cores"], profiles["many partitions"]
+        all_bars += [
+            answer_bar(f"{name}, two cores", few),
+            answer_bar(name, many),
+            time_bar(name, few),
+            *split_bars(name, many, "unskew split", most_rows=1.15, hot="10% hot" not in name),
+        ]
+    return all_bars
 
 
 def _case(
     spark: SparkSession, log: Log, folder: Path, case: Case, scale: float, turns: int
 ) -> dict[str, Any]:
     left, right = _inputs(spark, folder, case, scale)
-    profiles: dict[str, Any] = {}
-    with settings(spark, _SHUFFLED):
-        answer = Rows.of(left.join(right, "k", case.how), {})
-        for profile, slots in (("two cores", None), ("many partitions", MANY)):
-            figures: dict[str, Any] = {}
-            for name, (join, more) in _contenders(case, slots).items():
-                partitions = {"spark.sql.shuffle.partitions": str(slots or FEW)}
-                with settings(spark, {**more, **partitions}):
-                    same = Rows.of(join(left, right, case.how), {}).equals(answer)
-                    runs = [
-                        measured(log, lambda join=join: _write(join(left, right, case.how)), "Join")
-                        for _ in range(turns)
-                    ]
-                best = min(runs, key=lambda each: each.seconds)
-                figures[name] = {**best.record(), "same_rows": same}
-            plain = figures["spark"]["shuffled_records"]
-            for contender in figures.values():
-                contender["copied_rows"] = contender["shuffled_records"] - plain
-            profiles[profile] = figures
-    return profiles
+    few, many = _contenders(case, None), _contenders(case, MANY)
+    # on two cores: what a user would choose from
+    few = {name: few[name] for name in few if name not in ("salted", "unskew whole", "unskew split")}
+    return {
+        "two cores": _profile(spark, log, FEW, few, left, right, case.how, turns),
+        "many partitions": _profile(spark, log, MANY, many, left, right, case.how, 1),
+    }
+
+
+def _profile(
+    spark: SparkSession,
+    log: Log,
+    partitions: int,
+    contenders: Mapping[str, tuple[Joined, Mapping[str, str]]],
+    left: DataFrame,
+    right: DataFrame,
+    how: str,
+    turns: int,
+) -> dict[str, Any]:
+    def job(name: str) -> Callable[[], DataFrame]:
+        join, more = contenders[name]
+
+        def configured() -> DataFrame:
+            # what the contenders before this one have set is set back
+            for key, value in {**_DEFAULTS, **more}.items():
+                spark.conf.set(key, value)
+            return join(left, right, how)
+
+        return configured
+
+    with settings(spark, {**_SHUFFLED, **_DEFAULTS, "spark.sql.shuffle.partitions": str(partitions)}):
+        return compared({name: job(name) for name in contenders}, log, turns, "Join")
 
 
 def _contenders(case: Case, slots: int | None) -> dict[str, tuple[Joined, Mapping[str, str]]]:
@@ -112,7 +137,7 @@ def _contenders(case: Case, slots: int | None) -> dict[str, tuple[Joined, Mappin
         return lambda left, right, how: unskew.join(left, right, "k", how, slots=slots, **options)
 
     contenders: dict[str, tuple[Joined, Mapping[str, str]]] = {
-        "spark": (lambda left, right, how: left.join(right, "k", how), {}),
+        "plain": (lambda left, right, how: left.join(right, "k", how), {}),
         "aqe lowered": (lambda left, right, how: left.join(right, "k", how), _LOWERED),
     }
     if case.how != "full":
@@ -156,7 +181,3 @@ def _scattered(rows: int) -> Any:
     """The numbers 0 to rows - 1 in another order: each row's own times a number that has no factor in common."""
     factor = next(n for n in range(7_919, 20_000) if math.gcd(n, rows) == 1)
     return F.col("id") * factor % rows
-
-
-def _write(df: DataFrame) -> None:
-    df.write.format("noop").mode("overwrite").save()

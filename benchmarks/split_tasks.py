@@ -36,6 +36,8 @@ class Run:
             "largest_over_mean_seconds": _over_mean(seconds),
             "shuffled_bytes": self._written("Shuffle Bytes Written"),
             "shuffled_records": self._written("Shuffle Records Written"),
+            "peak_memory": self._most("Peak Execution Memory"),
+            "spilled_bytes": self._spilled(),
             "modelled_16_cores": self.modelled(16),
             "modelled_64_cores": self.modelled(64),
         }
@@ -59,9 +61,9 @@ class Run:
     def _last(self) -> tuple[np.ndarray, np.ndarray]:
         """Rows read plus rows emitted, and seconds, of each task of the stage that emitted the output."""
         by_stage = {stage: [self._emitted(task) for task in tasks] for stage, tasks in self.tasks.items()}
-        # an operator that emits nothing is in the last stage that reads a shuffle
+        # an operator that emits nothing, or does not count it, is in the stage that reads most
         read = {stage: sum(_read(task) for task in tasks) for stage, tasks in self.tasks.items()}
-        stage = max(by_stage, key=lambda number: (sum(by_stage[number]) > 0, read[number] > 0, number))
+        stage = max(by_stage, key=lambda number: (sum(by_stage[number]) > 0, read[number], number))
         tasks = self.tasks[stage]
         rows = np.array([_read(task) for task in tasks], float) + np.array(by_stage[stage], float)
         return rows, np.array([_seconds(task) for task in tasks])
@@ -72,9 +74,19 @@ class Run:
 
     def _written(self, name: str) -> int:
         return sum(
-            ((task.get("Task Metrics") or {}).get("Shuffle Write Metrics") or {}).get(name, 0)
+            (_metrics(task).get("Shuffle Write Metrics") or {}).get(name, 0)
             for tasks in self.tasks.values()
             for task in tasks
+        )
+
+    def _most(self, name: str) -> int:
+        return max(
+            (_metrics(task).get(name, 0) for tasks in self.tasks.values() for task in tasks), default=0
+        )
+
+    def _spilled(self) -> int:
+        return sum(
+            _metrics(task).get("Disk Bytes Spilled", 0) for tasks in self.tasks.values() for task in tasks
         )
 
     def _idle(self) -> float:
@@ -119,12 +131,16 @@ def _output_counters(plan: dict[str, Any], operator: str) -> set[int]:
     return mine.union(*(_output_counters(child, operator) for child in plan["children"]))
 
 
+def _metrics(task: dict[str, Any]) -> dict[str, Any]:
+    return task.get("Task Metrics") or {}
+
+
 def _seconds(task: dict[str, Any]) -> float:
     return float(task["Task Info"]["Finish Time"] - task["Task Info"]["Launch Time"]) / 1000
 
 
 def _read(task: dict[str, Any]) -> int:
-    metrics = (task.get("Task Metrics") or {}).get("Shuffle Read Metrics") or {}
+    metrics = _metrics(task).get("Shuffle Read Metrics") or {}
     return int(metrics.get("Total Records Read", 0))
 
 

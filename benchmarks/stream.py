@@ -11,6 +11,8 @@ from benchmarks.sections import run
 SECTIONS = {
     "speed": "stream_speed",
     "large": "stream_speed",
+    "few": "stream_small",
+    "empty": "stream_small",
     "moving": "stream_moving",
     "steady": "stream_moving",
     "balance": "stream_balance",

@@ -62,7 +62,7 @@ def moving() -> None:
         Bar(
             "moving: a batch that moves 10 % of 1M keys / a batch with a fixed table",
             details["a tenth"]["moving, s"] / still,
-            1.5,
+            1.3,
             unit="×",
         ),
         Bar(

@@ -6,7 +6,7 @@ import os
 import statistics
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +24,8 @@ SCHEMA = "user string, amount long"
 OUTPUT = "user string, n long, total long"
 
 
-def session(master: str) -> SparkSession:
-    """A quiet session with RocksDB and its changelog, the same for all contenders."""
+def session(master: str, more: Mapping[str, str] | None = None) -> SparkSession:
+    """A quiet session with RocksDB and its changelog, the same for all contenders; `more` settings take precedence."""
     builder = SparkSession.builder.master(master).appName("unskew-bench")
     settings = {
         "spark.ui.enabled": "false",
@@ -36,7 +36,7 @@ def session(master: str) -> SparkSession:
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
         "spark.sql.streaming.numRecentProgressUpdates": "1000",
     }
-    for key, value in settings.items():
+    for key, value in {**settings, **(more or {})}.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
@@ -44,12 +44,12 @@ def session(master: str) -> SparkSession:
 
 
 class Input:
-    """A stream of batches, two files each."""
+    """A stream of batches, two files each, in a new folder or in one that has some."""
 
-    def __init__(self) -> None:
-        self.root = Path(tempfile.mkdtemp(prefix="unskew-stream-"))
-        (self.root / "in").mkdir()
-        self.batches = 0
+    def __init__(self, root: Path | None = None) -> None:
+        self.root = root or Path(tempfile.mkdtemp(prefix="unskew-stream-"))
+        (self.root / "in").mkdir(exist_ok=True)
+        self.batches = len(list((self.root / "in").iterdir())) // 2
 
     def add(self, keys: np.ndarray[Any, Any], values: np.ndarray[Any, Any] | None = None) -> None:
         """Add a batch."""

@@ -29,7 +29,7 @@ def plain(posts: DataFrame) -> DataFrame:
 def ours(posts: DataFrame) -> DataFrame:
     """The same with unskew, which puts keys that occur together in one place."""
     weighed = unskew.groupBy(posts, "region", slots=4).thenBy("hashtag").applyInPandas(weigh, WEIGHED)
-    return weighed.applyInPandas(summary, SUMMARY)  # type: ignore[return-value]
+    return weighed.applyInPandas(summary, SUMMARY)
 
 
 def weigh(posts: pd.DataFrame) -> pd.DataFrame:

@@ -75,7 +75,7 @@ def run(
         console = Console()
         for experiment, record in zip(chosen, records, strict=True):
             judgement = judge(experiment, record)
-            held, claims = sum(fact.holds for _, fact in judgement.facts), len(judgement.facts)
+            held, claims = sum(fact.holds is True for _, fact in judgement.facts), len(judgement.facts)
             line = f"{experiment.name:16} {judgement.verdict.value:16} {held} of {claims} claims hold"
             console.print(Text(line), soft_wrap=True)
 

@@ -1,10 +1,11 @@
-"""Draw the pictures of docs/concepts.md into docs/images: `python scripts/pictures.py`.
+"""Draw the pictures of docs/concepts.md and of the README into docs/images: `python scripts/pictures.py`.
 
 Colours are those of the reports. Each picture has its own background, so that it is readable on light and dark pages.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from html import escape
 from pathlib import Path
@@ -15,6 +16,7 @@ import unskew
 from unskew.report.charts import NEUTRAL, PALETTE
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
+RESULTS = Path(__file__).parents[1] / "benchmarks" / "results"
 
 INK, SOFT, LINE, PAPER, TINT = "#1b1f24", "#57606a", "#dfe3e8", "#ffffff", "#fdf1e8"
 VERMILLION, BLUE = PALETTE[:2]
@@ -72,9 +74,13 @@ class Picture:
             corners = " ".join(f"{x:.1f},{y:.1f}" for x, y in ([x2, y2], back + aside, back - aside))
             self._parts.append(f'<polygon points="{corners}" fill="{colour}"/>')
 
+    def svg(self) -> str:
+        """The picture as text."""
+        return "\n".join([self._head, *self._parts, "</svg>\n"])
+
     def save(self, name: str) -> None:
         """Write the picture."""
-        (IMAGES / name).write_text("\n".join([self._head, *self._parts, "</svg>\n"]), "utf-8")
+        (IMAGES / name).write_text(self.svg(), "utf-8")
 
 
 def flow() -> None:
@@ -181,7 +187,45 @@ def turns() -> None:
     picture.save("turns.svg")
 
 
+def tasks() -> None:
+    """The tasks of the skewed join of the demo, before and after, from the record of `python -m benchmarks.demo`."""
+    record = json.loads((RESULTS / "demo.json").read_text("utf-8"))["join"]["runs"]
+    runs = [("Spark as it comes", record["Spark as it comes"]), ("with unskew", record["unskew"])]
+    end = max(task[2] for _, run in runs for task in run["tasks"])
+    picture = Picture(800, 250, "Every task of a skewed join, with Spark as it comes and with unskew")
+    for side, (name, run) in enumerate(runs):
+        left = 24 + 392 * side
+        picture.text(left, 28, name, size=15, anchor="start", bold=True)
+        picture.text(left + 360, 28, f"{run['seconds']:.1f} s", size=15, anchor="end", bold=True)
+        lanes = _lanes(run["tasks"])
+        height = 176 / len(lanes)
+        for lane, spans in enumerate(lanes):
+            for begin, stop in spans:
+                long = stop - begin > 0.5 * end
+                width = max(1.5, 360 * (stop - begin) / end)
+                colour = VERMILLION if long else BLUE
+                picture.bar(left + 360 * begin / end, 42 + lane * height, width, 0.8 * height, colour)
+        picture.line((left, 222, left + 360, 222), LINE)
+    words = "each row is a core, each bar a task; time runs to the right"
+    picture.text(24, 240, words, size=12, fill=SOFT, anchor="start")
+    picture.save("tasks.svg")
+
+
+def _lanes(spans: list[list[float]]) -> list[list[tuple[float, float]]]:
+    """Tasks as bars on as few rows as were cores: each on the first row that is free."""
+    lanes: list[list[tuple[float, float]]] = []
+    for _, begin, stop in sorted(spans, key=lambda span: span[1]):
+        free = next((lane for lane in lanes if lane[-1][1] <= begin + 0.01), None)
+        if free is None:
+            lanes.append([(begin, stop)])
+        else:
+            free.append((begin, stop))
+    return lanes
+
+
 if __name__ == "__main__":
     flow()
+    if (RESULTS / "demo.json").exists():
+        tasks()
     placement()
     turns()

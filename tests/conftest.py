@@ -102,6 +102,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for fixture in getattr(item, "fixturenames", ()):
             for marker in MARKED_BY_FIXTURE.get(fixture, ()):
                 item.add_marker(marker)
+        for since in item.iter_markers("since"):
+            _skip_if_older(item, *since.args)
     if not os.environ.get("UNSKEW_TEST_ALL") and not any("::" in argument for argument in config.args):
         on_spark = [item for item in items if item.get_closest_marker("spark")]
         left_out = [item for item in on_spark if item.get_closest_marker("thorough")]
@@ -110,13 +112,22 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item not in left_out]
 
 
+def _skip_if_older(item: pytest.Item, version: str, what: str) -> None:
+    """Skip the test if the installed Spark is older than this version."""
+    from importlib.metadata import version as installed
+
+    numbers = [tuple(map(int, text.split(".")[:2])) for text in (installed("pyspark"), version)]
+    if numbers[0] < numbers[1]:
+        item.add_marker(pytest.mark.skip(reason=f"{what}: since Spark {version}"))
+
+
 def _repeated_values(items: Sequence[pytest.Item]) -> list[pytest.Item]:
     """The cases of a test all of whose parameters have values that earlier cases have tried.
 
-    So every value runs once; `make test-all` tries every combination. On Connect one kind of key is enough, since Spark
-    gets the same expressions for all.
+    So every value runs once; `make test-all` tries every combination. On Connect the first case is enough, unless the
+    test is marked `connect(every_value=True)`: Spark gets the same expressions however it is reached.
     """
-    alike = {"kind"} if os.environ.get("UNSKEW_TEST_REMOTE") else set()
+    remote = bool(os.environ.get("UNSKEW_TEST_REMOTE"))
     tried = set()
     repeated = []
     for item in items:
@@ -124,8 +135,11 @@ def _repeated_values(items: Sequence[pytest.Item]) -> list[pytest.Item]:
         if parameters is None:
             continue
         test = item.nodeid.partition("[")[0]
-        values = {(test, name, repr(value)) for name, value in parameters.params.items() if name not in alike}
-        values = values or {(test, "", "")}
+        marker = item.get_closest_marker("connect")
+        if remote and not (marker and marker.kwargs.get("every_value")):
+            values = {(test, "", "")}
+        else:
+            values = {(test, name, repr(value)) for name, value in parameters.params.items()}
         if values <= tried:
             repeated.append(item)
         tried |= values

@@ -10,7 +10,6 @@ import re
 import subprocess
 import sys
 import tarfile
-import tomllib
 import zipfile
 from pathlib import Path, PurePosixPath
 
@@ -18,6 +17,7 @@ import pytest
 
 import unskew
 from unskew.cli.machine import TESTED_PYTHONS
+from unskew.jobs.toml import parsed
 
 ROOT = Path(__file__).parents[1]
 
@@ -53,7 +53,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel: zipfile.ZipFile) ->
     packaged = {name for name in names if not name.parts[0].endswith(".dist-info")}
     assert packaged == source_files()
     assert {name.parts[0] for name in packaged} == {"unskew"}
-    assert {name.suffix for name in packaged} == {".py", ".css", ".html", ".js", ".typed"}
+    assert {name.suffix for name in packaged} == {".py", ".css", ".html", ".js", ".parquet", ".typed"}
     assert not any(
         re.match(r"tests?\b|test_|conftest|benchmarks\b|research\b", part)
         for name in packaged
@@ -90,7 +90,7 @@ def test_the_wheel_runs_from_an_environment_of_its_own(dist: Path, tmp_path: Pat
 
 
 def test_the_version_has_one_place(wheel: zipfile.ZipFile) -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    project = parsed((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     assert "version" not in project
     (metadata,) = [name for name in wheel.namelist() if name.endswith(".dist-info/METADATA")]
     assert f"\nVersion: {unskew.__version__}\n" in wheel.read(metadata).decode()

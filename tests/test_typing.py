@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 
 def test_calls_type_check_to_their_end() -> None:
     checked = subprocess.run(
-        [sys.executable, "-m", "mypy", "--no-error-summary", "tests/typed_calls.py"],
+        [sys.executable, "-m", "mypy", "--no-error-summary", "tests/typed_calls.py", "examples"],
         cwd=ROOT,
         capture_output=True,
         text=True,

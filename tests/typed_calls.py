@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import assert_type
-
 import pandas as pd
 from pyspark.sql import DataFrame, WindowSpec
+from typing_extensions import assert_type
 
 import unskew
 
@@ -28,6 +27,9 @@ def keys_are_taken_one_way(df: DataFrame) -> None:
     assert_type(unskew.observe(df, "a", "b"), unskew.Observed)
     assert_type(unskew.observe(df, ("a", "b")).histogram, unskew.Histogram)
     assert_type(unskew.diagnose(df, "a", "b", then=["c"]), unskew.Diagnosis)
+    with unskew.attach(df.sparkSession, every=1) as hints:
+        assert_type(hints.findings, tuple[unskew.Finding, ...])
+    assert_type(unskew.samples.flights(df.sparkSession), DataFrame)
     assert_type(unskew.join(df, df, on=["a", "b"]), DataFrame)
     assert_type(unskew.plan_chain(df, ["a", ["b", "c"]]), unskew.ChainPlan)
 

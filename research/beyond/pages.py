@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from research.beyond.scale import NODES, SCALE, seconds
-from research.beyond.tournament import TOURNAMENT, gaps, milliseconds, on_front, overall, ranking
+from research.beyond.tournament import OUTDATED, TOURNAMENT, gaps, milliseconds, on_front, overall, ranking
 from research.papers.drawing import picture
 from research.papers.experiment import Experiment, Record
 from research.papers.records import Task, load
@@ -60,6 +60,8 @@ def standings(record: Record) -> list[str]:
             f"| {front[name]} of {workloads} | {milliseconds(record, name):.1f} ms |"
         )
     lines += [
+        "",
+        OUTDATED,
         "",
         "| workload | best planner with whole keys | fullest slot with auto, above the best |",
         "|---|---|---|",

@@ -153,7 +153,9 @@ def _unbeaten(record: Record) -> Fact:
 def draw(record: Record, figure: Figure) -> None:
     """The fullest slot against the state moved, and against the planning time."""
     left, right = figure.subplots(1, 2, sharey=True)
-    for name in PLANNERS:
+    # a record may be older than a planner
+    competed = set.intersection(*(set(by_planner) for by_planner in record.results.values()))
+    for name in (name for name in PLANNERS if name in competed):
         fit, half = overall(record, name, "fit")
         moved, moved_half = overall(record, name, "moved")
         color = "#0072B2" if name in ("keel", "auto") else "#D55E00" if name in WHOLE else "#999999"
@@ -171,6 +173,13 @@ def draw(record: Record, figure: Figure) -> None:
     right.set(xscale="log", xlabel="planning time, ms")
     left.set_xlim(left=-0.1)
 
+
+OUTDATED = (
+    "Not yet run again: since this record universal, uhlb, dkg, dkg-pkg, dkg-wosim and pkg hash their buckets by "
+    "another function, and clb weighs substreams by definition; their rows are those of before. "
+    "wrap-around has not competed yet."
+)
+"""To be removed with the next record."""
 
 TOURNAMENT = Experiment(
     name="tournament",
@@ -195,7 +204,8 @@ TOURNAMENT = Experiment(
     draw=draw,
     setting=(
         "Means over all workloads with 95 % intervals over the seeds; every planner has its default options. Grey: "
-        "planners that split keys, for operators that merge partial results; these may beat the bound for whole keys."
+        "planners that split keys, for operators that merge partial results; these may beat the bound for whole keys. "
+        f"{OUTDATED}"
     ),
     size=(9.0, 4.2),
 )

@@ -18,7 +18,8 @@ the paper's order, as an `Experiment` or as an `Omitted` with one line saying wh
 `run.each([{…}, …], measure)`, which calls `measure(**point)` for each, shows progress, and saves each result, so
 that a stopped run continues from there. A `measure` that times something returns `Timed(figures, seconds)`: times
 are stored apart from the figures, in `record.times`. An experiment with `needs_spark=True` gets a session as
-`run.spark`.
+`run.spark`, or as `run.spark_on(64)` one with 64 threads, for functions that wait (`research.papers.waiting_jobs`,
+`research.papers.live_streams`): these have the wall time of a real job or stream, and fail on a wrong answer.
 
 A claim is one statement of the paper, checked against the record: `printed` for a number, `shape` for an ordering
 or a trend. If all claims hold, the figure agrees; if only numbers fail, it agrees in shape; if a shape fails, it

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+from unskew.core.text_enum import TextEnum
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -14,12 +15,32 @@ if TYPE_CHECKING:
 Parameters: TypeAlias = Mapping[str, Any]
 
 
-class Verdict(StrEnum):
+class Verdict(TextEnum):
     """How our figure compares with the paper's."""
 
     AGREES = "agrees"
-    SHAPE = "agrees in shape"
+    SHAPE = "in shape"
     DIFFERS = "differs"
+    INCONCLUSIVE = "inconclusive"
+
+
+class Basis(TextEnum):
+    """How the numbers of a figure came about."""
+
+    SIMULATED = "simulated"
+    """Placements were computed and loads counted: no clock is involved."""
+    MEASURED = "measured"
+    """Jobs or planners ran on this machine and their time was taken."""
+    MODELLED = "modelled"
+    """Parts were measured here, and the time on the paper's machines was computed from them."""
+
+
+class Data(TextEnum):
+    """What was processed."""
+
+    GENERATED = "generated"
+    REAL = "real"
+    PAPER = "the paper's own"
 
 
 @dataclass(frozen=True)
@@ -46,6 +67,10 @@ class Run(Protocol):
     @property
     def spark(self) -> SparkSession:
         """The Spark session of the run, started on first use."""
+        ...
+
+    def spark_on(self, threads: int) -> SparkSession:
+        """A Spark session that runs this number of tasks at once, for functions that wait and need no core."""
         ...
 
     def each(self, points: Sequence[Parameters], measure: Callable[..., Any]) -> list[Any]:
@@ -75,24 +100,34 @@ class Record:
 
 @dataclass(frozen=True)
 class Fact:
-    """Whether a claim holds, and the measured numbers that show it."""
+    """Whether a claim holds, and the measured numbers that show it; `holds` is None where they cannot decide it."""
 
-    holds: bool
+    holds: bool | None
     measured: str
+
+
+Why: TypeAlias = "str | Callable[[Record], str]"
 
 
 @dataclass(frozen=True)
 class Claim:
-    """One statement of the paper; `check` tests it, and `why` explains it where it does not hold here."""
+    """One statement of the paper; `check` tests it, and `why` explains it where it does not hold here.
+
+    A reason that has numbers of ours is a function of the record, which they come from.
+    """
 
     says: str
     check: Callable[[Record], Fact]
     is_shape: bool
-    why: str = ""
+    why: Why = ""
+
+    def reason(self, record: Record) -> str:
+        """Why it does not hold."""
+        return self.why if isinstance(self.why, str) else self.why(record)
 
 
 def printed(
-    says: str, value: float, measured: Callable[[Record], float], *, within: float, why: str = ""
+    says: str, value: float, measured: Callable[[Record], float], *, within: float, why: Why = ""
 ) -> Claim:
     """A number that the paper prints; the claim holds if ours is within `within` of it."""
 
@@ -103,12 +138,12 @@ def printed(
     return Claim(says, check, is_shape=False, why=why)
 
 
-def number(says: str, check: Callable[[Record], Fact], why: str = "") -> Claim:
+def number(says: str, check: Callable[[Record], Fact], why: Why = "") -> Claim:
     """Numbers that are judged together, or that the paper gives only approximately."""
     return Claim(says, check, is_shape=False, why=why)
 
 
-def shape(says: str, check: Callable[[Record], Fact], why: str = "") -> Claim:
+def shape(says: str, check: Callable[[Record], Fact], why: Why = "") -> Claim:
     """An ordering or a trend."""
     return Claim(says, check, is_shape=True, why=why)
 
@@ -117,7 +152,9 @@ def shape(says: str, check: Callable[[Record], Fact], why: str = "") -> Claim:
 class MeasuredFigure:
     """A figure or table that we measure and judge by the paper's claims.
 
-    `setting` says what the paper leaves open and what we chose. `size` is the size of the picture, in inches.
+    `setting` says what the paper leaves open and what we chose. `size` is the size of the picture, in inches. `awaits`
+    says why there is no record where it was removed and not made again. A `reduced` figure has less data or shorter
+    runs than the paper's even in the full set.
     """
 
     name: str
@@ -126,6 +163,10 @@ class MeasuredFigure:
     draw: Callable[[Record, Figure], None] | None = None
     setting: str = ""
     size: tuple[float, float] = (7.0, 4.0)
+    basis: Basis = Basis.SIMULATED
+    data: Data = Data.GENERATED
+    awaits: str = ""
+    reduced: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,13 +207,25 @@ class Omitted:
 
 
 @dataclass(frozen=True)
+class Headline:
+    """What a paper is known for: its sentence and number, and our number for it from a figure's record."""
+
+    says: str
+    paper: str
+    figure: str
+    ours: Callable[[Record], str]
+
+
+@dataclass(frozen=True)
 class Paper:
-    """A paper with all its figures and tables, in the paper's order."""
+    """A paper with all its figures and tables, in the paper's order; `machine` says what differs in the machines."""
 
     authors: str
     title: str
     venue: str
     entries: tuple[Experiment | Benchmarked | Omitted, ...]
+    headlines: tuple[Headline, ...] = ()
+    machine: str = ""
 
     @property
     def experiments(self) -> tuple[Experiment, ...]:
@@ -189,9 +242,18 @@ class Judgement:
 
 
 def judge(figure: MeasuredFigure, record: Record) -> Judgement:
-    """Check every claim. If a shape fails, the figure differs; if only numbers fail, it agrees in shape."""
+    """Check every claim. If a shape fails, the figure differs; if one cannot be decided, it is inconclusive.
+
+    If all shapes hold and a number does not, or cannot be decided, the figure agrees in shape.
+    """
     facts = tuple((claim, claim.check(record)) for claim in figure.claims)
-    failed = [claim for claim, fact in facts if not fact.holds]
-    if any(claim.is_shape for claim in failed):
+    shapes = [fact.holds for claim, fact in facts if claim.is_shape]
+    if False in shapes:
         return Judgement(Verdict.DIFFERS, facts)
-    return Judgement(Verdict.SHAPE if failed else Verdict.AGREES, facts)
+    if None in shapes:
+        return Judgement(Verdict.INCONCLUSIVE, facts)
+    # a figure without any shape that holds cannot agree in shape
+    if not shapes and not any(fact.holds for _, fact in facts):
+        undecided = all(fact.holds is None for _, fact in facts)
+        return Judgement(Verdict.INCONCLUSIVE if undecided else Verdict.DIFFERS, facts)
+    return Judgement(Verdict.AGREES if all(fact.holds for _, fact in facts) else Verdict.SHAPE, facts)

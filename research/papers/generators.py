@@ -54,6 +54,13 @@ def window_of(keys: Numbers, counts: Numbers) -> Window:
     return Window(keys[occurring], counts[occurring])
 
 
+def shifted_zipf(keys: int, exponent: float, shift: int) -> Floats:
+    """The shares of keys by rank, ∝ 1 / (rank + shift)^exponent; a shift makes the heaviest ones more alike."""
+    shares: Floats = np.arange(1 + shift, keys + 1 + shift, dtype=np.float64) ** -exponent
+    shares /= shares.sum()
+    return shares
+
+
 def zipf_window(records: int, keys: int, exponent: float, random: np.random.Generator) -> Window:
     """ZIPF of the KIP paper: independent records of a Zipf distribution."""
     return window_of(random_keys(keys, random), random.multinomial(records, zipf(keys, exponent)))

@@ -8,13 +8,19 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+CODE = ("src", "research", "requirements.lock")
+"""What a measurement depends on; records that a run has just written do not make the next one dirty."""
+
 
 def commit() -> str:
-    """The commit of this unskew, with `-dirty` if files have changed since; "unknown" outside its git tree."""
+    """The commit of this unskew, with `-dirty` if its code has changed since; "unknown" outside its git tree."""
     module = Path(__file__)
     # a copy of this file may lie in an unrelated git tree, which does not track it
-    tracked = _git("ls-files", "--error-unmatch", module.name, folder=module.parent)
-    return _git("describe", "--always", "--dirty", folder=module.parent) if tracked else "unknown"
+    if not _git("ls-files", "--error-unmatch", module.name, folder=module.parent):
+        return "unknown"
+    name = _git("describe", "--always", folder=module.parent)
+    changed = _git("status", "--porcelain", "--", *CODE, folder=module.parents[2])
+    return f"{name}-dirty" if changed else name
 
 
 def machine() -> dict[str, Any]:

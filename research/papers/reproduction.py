@@ -21,10 +21,17 @@ from research.papers.records import Task, benchmarked, load
 from unskew.report import page
 
 LEAD = (
-    "Every figure and table of the papers that unskew implements: what the paper says, what we measured, and whether "
-    "the two agree. Parameters are the paper's, except where a figure is marked as the quick set. "
-    "`python -m research run` computes the figures, and `python -m research report` writes this page."
+    "Every figure and table of the papers that unskew implements: what the paper says, what we got, and whether the "
+    "two agree. A figure *agrees* if every claim holds, agrees *in shape* if only numbers do not, *differs* if an "
+    "order or a trend does not hold, and is *inconclusive* if our runs cannot decide one. *Full* means the paper's "
+    "parameters, or ours where the paper gives none; *reduced* that there is less data than in the paper even so; "
+    "*quick* fewer runs or smaller sizes. *Simulated* numbers are counts without a clock, *measured* ones times taken "
+    "here, *modelled* ones times on the paper's machines computed from what was measured here."
 )
+
+READINGS = "What the texts leave open and how we read them is in [Readings and errata](readings.md)."
+
+HOLDS = {True: "yes", False: "**no**", None: "undecided"}
 
 
 @dataclass(frozen=True)
@@ -40,8 +47,25 @@ class FigureReport:
     def verdict(self) -> str:
         """The verdict in words."""
         if self.judgement is None:
-            return "not run"
+            return "not yet rerun" if self.figure.awaits else "not run"
         return self.judgement.verdict.value
+
+    @property
+    def set(self) -> str:
+        """Full or quick, and with how many runs."""
+        if self.record is None:
+            return ""
+        size = "quick" if self.record.quick else "full, reduced" if self.figure.reduced else "full"
+        runs = self.record.parameters.get("runs")
+        return f"{size}, {runs} runs" if isinstance(runs, int) else size
+
+    @property
+    def command(self) -> str:
+        """What computes it."""
+        if isinstance(self.figure, Benchmarked):
+            return self.figure.command
+        quick = " --quick" if self.record is not None and self.record.quick else ""
+        return f"python -m research run {self.figure.name}{quick}"
 
     @property
     def circumstances(self) -> str:
@@ -49,17 +73,23 @@ class FigureReport:
         if self.record is None:
             return ""
         if isinstance(self.figure, Benchmarked):
-            return f"Measured by `{self.figure.command}`, commit {self.record.stamp['commit']}."
+            return f"Measured by `{self.figure.command}`, commit {_commit(self.record)}."
         inputs = [f"{name} = {_brief(value)}" for name, value in self.record.parameters.items()]
         machine = self.record.stamp["machine"]
         return (
             f"{'Quick set: ' if self.record.quick else ''}{', '.join(inputs) or 'No parameters'}; "
-            f"seed {self.record.seed}. Commit {self.record.stamp['commit']}, {machine['cores']} cores, "
+            f"seed {self.record.seed}. Commit {_commit(self.record)}, {machine['cores']} cores, "
             f"{self.record.times['seconds']:.0f} s."
         )
 
 
 Entry = FigureReport | Omitted
+
+
+def _commit(record: Record) -> str:
+    """The commit that made a record; says so if files had changed since."""
+    commit: str = record.stamp["commit"]
+    return commit.replace("-dirty", " with uncommitted changes, to be run again")
 
 
 def gather(papers: Sequence[Paper], folder: Path, benchmarks: Path) -> list[tuple[Paper, list[Entry]]]:
@@ -74,7 +104,13 @@ def write_markdown(papers: Sequence[tuple[Paper, list[Entry]]], path: Path) -> N
     """Write the page, and its pictures into a folder beside it: `page.md` has its pictures in `page/`."""
     pictures = path.with_suffix("")
     pictures.mkdir(parents=True, exist_ok=True)
-    lines = ["# The papers, reproduced", "", LEAD, "", *_contents(papers)]
+    lines = ["# The papers, reproduced", "", LEAD, "", READINGS]
+    for paper, entries in papers:
+        if paper.headlines:
+            lines += ["", f"**{_citation(paper)}**", ""]
+            lines += [f"Machine: {paper.machine}", ""] * bool(paper.machine)
+            lines += _headlines(paper, entries)
+    lines += ["", "## All figures", "", *_contents(papers)]
     for paper, entries in papers:
         lines += ["", f"## {_citation(paper)}"]
         for entry in entries:
@@ -126,38 +162,79 @@ def _brief(value: object) -> str:
 
 
 def _overview(papers: Sequence[tuple[Paper, list[Entry]]]) -> list[dict[str, str]]:
-    return [
-        {"name": entry.name, "title": entry.title, "verdict": "not computed"}
-        if isinstance(entry, Omitted)
-        else {"name": entry.figure.name, "title": entry.figure.title, "verdict": entry.verdict}
-        for _, entries in papers
-        for entry in entries
+    return [_row(entry) for _, entries in papers for entry in entries]
+
+
+def _row(entry: Entry) -> dict[str, str]:
+    if isinstance(entry, Omitted):
+        return {"name": entry.name, "title": entry.title, "verdict": "not computed"} | dict.fromkeys(
+            ("set", "basis", "data", "command"), ""
+        )
+    return {
+        "name": entry.figure.name,
+        "title": entry.figure.title,
+        "verdict": entry.verdict,
+        "set": entry.set,
+        "basis": entry.figure.basis.value,
+        "data": entry.figure.data.value,
+        "command": entry.command,
+    }
+
+
+def _headlines(paper: Paper, entries: list[Entry]) -> list[str]:
+    """What the paper is known for, its numbers beside ours."""
+    reports = {e.figure.name: e for e in entries if isinstance(e, FigureReport)}
+    lines = [
+        "| Headline | Paper | Ours | Verdict | Set | Basis | Data | Command |",
+        "|---|---|---|---|---|---|---|---|",
     ]
+    for headline in paper.headlines:
+        report = reports[headline.figure]
+        row = _row(report)
+        ours = "" if report.record is None else headline.ours(report.record)
+        lines.append(
+            f"| {_cell(headline.says)} ([{headline.figure}](#{headline.figure})) | {_cell(headline.paper)} "
+            f"| {_cell(ours)} | {row['verdict']} | {row['set']} | {row['basis']} | {row['data']} | `{row['command']}` |"
+        )
+    return lines
 
 
 def _contents(papers: Sequence[tuple[Paper, list[Entry]]]) -> list[str]:
-    rows = [f"| {row['name']} | {_cell(row['title'])} | {row['verdict']} |" for row in _overview(papers)]
-    return ["| Figure | | Verdict |", "|---|---|---|", *rows]
+    rows = [
+        f"| [{row['name']}](#{row['name']}) | {_cell(row['title'])} | {row['verdict']} | {row['set']} | {row['basis']} "
+        f"| {row['data']} |"
+        for row in _overview(papers)
+    ]
+    return ["| Figure | | Verdict | Set | Basis | Data |", "|---|---|---|---|---|---|", *rows]
 
 
 def _markdown(entry: Entry, pictures: str) -> list[str]:
     if isinstance(entry, Omitted):
-        return [f"### {entry.name}: {entry.title}", "", f"Not computed: {entry.why}"]
+        return [_anchor(entry.name), "", f"### {entry.name}: {entry.title}", "", f"Not computed: {entry.why}"]
     figure = entry.figure
-    lines = [f"### {figure.name}: {figure.title}", "", f"**{entry.verdict.capitalize()}.**"]
+    heading = f"### {figure.name}: {figure.title}"
+    verdict = (
+        f"**{entry.verdict.capitalize()}.** {figure.basis.value.capitalize()}; {figure.data.value} data."
+    )
+    lines = [_anchor(figure.name), "", heading, "", verdict]
     lines += [figure.setting] * bool(figure.setting)
     if entry.judgement is None:
-        return lines
+        return [*lines, "", f"Not yet rerun: {figure.awaits}. `{entry.command}`"] if figure.awaits else lines
     lines += ["", "| The paper says | Measured | Holds |", "|---|---|---|"]
     lines += [
-        f"| {_cell(claim.says)} | {_cell(fact.measured)} | {'yes' if fact.holds else '**no**'} |"
+        f"| {_cell(claim.says)} | {_cell(fact.measured)} | {HOLDS[fact.holds]} |"
         for claim, fact in entry.judgement.facts
     ]
-    for reason in _reasons(entry.judgement):
+    for reason in _reasons(entry):
         lines += ["", reason]
     if entry.svg is not None:
         lines += ["", f"![{figure.title}]({pictures}/{figure.name}.svg)"]
     return [*lines, "", f"<sub>{entry.circumstances}</sub>"]
+
+
+def _anchor(name: str) -> str:
+    """What links point to, on the site and on GitHub alike."""
+    return f'<a id="{name}"></a>'
 
 
 def _parts(entry: Entry) -> list[page.Part]:
@@ -174,19 +251,22 @@ def _parts(entry: Entry) -> list[page.Part]:
         page.Column("holds", "holds"),
     ]
     rows = [
-        {"says": claim.says, "measured": fact.measured, "holds": "yes" if fact.holds else "no"}
+        {"says": claim.says, "measured": fact.measured, "holds": HOLDS[fact.holds].strip("*")}
         for claim, fact in entry.judgement.facts
     ]
     parts.append(page.Table(columns, rows))
-    parts += [page.Text(reason) for reason in _reasons(entry.judgement)]
+    parts += [page.Text(reason) for reason in _reasons(entry)]
     if entry.svg is not None:
         parts.append(page.Picture(entry.svg, figure.title))
     return [*parts, page.Text(entry.circumstances)]
 
 
-def _reasons(judgement: Judgement) -> list[str]:
+def _reasons(report: FigureReport) -> list[str]:
     """Why claims do not hold, each reason once."""
-    reasons = [claim.why for claim, fact in judgement.facts if not fact.holds and claim.why]
+    if report.judgement is None or report.record is None:
+        return []
+    record = report.record
+    reasons = [claim.reason(record) for claim, fact in report.judgement.facts if not fact.holds and claim.why]
     return [f"Why: {reason}" for reason in dict.fromkeys(reasons)]
 
 
@@ -195,6 +275,10 @@ def _summary(papers: Sequence[tuple[Paper, list[Entry]]]) -> page.Table:
         page.Column("name", "figure"),
         page.Column("title", "what it shows"),
         page.Column("verdict", "verdict"),
+        page.Column("set", "set"),
+        page.Column("basis", "basis"),
+        page.Column("data", "data"),
+        page.Column("command", "command"),
     ]
     return page.Table(columns, _overview(papers))
 

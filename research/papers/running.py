@@ -7,7 +7,6 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Protocol
@@ -67,19 +66,24 @@ def compute(experiment: Experiment, **changed: Any) -> Record:
 def _run(task: Task, session: _Session, stamp: Parameters, progress: Progress) -> None:
     name = task.experiment.name
     points = Points(task)
-    run = _Run(task, points, session, progress)
+    run = _Run(task, points, session, progress, stamp["commit"])
     progress(name, 0, 1)
     results = as_json(task.experiment.compute(run))
     progress(name, 1, 1)
     seconds = sum(point["seconds"] for point in run.times)
-    save(task, results, {"seconds": seconds, "points": run.times}, stamp)
+    # a run that continued after a commit has points of both
+    commits = ", ".join(dict.fromkeys(run.commits or [stamp["commit"]]))
+    save(task, results, {"seconds": seconds, "points": run.times}, {**stamp, "commit": commits})
     points.delete()
 
 
 class _Run:
     """The `Run` of a task: measures points and saves each at once."""
 
-    def __init__(self, task: Task, points: Points, session: _Session, progress: Progress) -> None:
+    def __init__(
+        self, task: Task, points: Points, session: _Session, progress: Progress, commit: str
+    ) -> None:
+        self._commit = commit
         self._experiment = task.experiment
         self._points = points
         self._session = session
@@ -87,12 +91,19 @@ class _Run:
         self.parameters: Parameters = task.header["parameters"]
         self.seed = task.experiment.seed
         self.times: list[dict[str, Any]] = []
+        self.commits: list[str] = []
 
     @property
     def spark(self) -> SparkSession:
+        return self._spark("local[*]")
+
+    def spark_on(self, threads: int) -> SparkSession:
+        return self._spark(f"local[{threads}]")
+
+    def _spark(self, master: str) -> SparkSession:
         if not self._experiment.needs_spark:
             raise RuntimeError(f"{self._experiment.name} uses Spark: declare it with needs_spark=True")
-        return self._session.spark
+        return self._session.on(master)
 
     def each(self, points: Sequence[Parameters], measure: Callable[..., Any]) -> list[Any]:
         figures = []
@@ -100,23 +111,40 @@ class _Run:
             self._progress(self._experiment.name, number, len(points))
             outcome = self._points.get(point)
             if outcome is None:
-                outcome = _measure(measure, point)
+                outcome = {**_measure(measure, point), "commit": self._commit}
                 self._points.add(point, outcome)
             figures.append(outcome["figures"])
             self.times.append(outcome["times"])
+            self.commits.append(outcome.get("commit", "unknown"))
         return figures
 
 
 class _Session:
-    """A Spark session that starts when it is first needed."""
+    """A Spark session that starts when it is first needed, and again where another master is needed.
 
-    @cached_property
-    def spark(self) -> SparkSession:
+    A session that something else has started is used as it is, with its own number of threads.
+    """
+
+    def __init__(self) -> None:
+        self._own: SparkSession | None = None
+        self._master = ""
+
+    def on(self, master: str) -> SparkSession:
+        from pyspark.sql import SparkSession
+
         from unskew.spark.session import quiet_session
 
-        # without it workers run the first Python on the PATH
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-        return quiet_session("local[*]", {})
+        if self._own is not None and self._master != master:
+            self._own.stop()
+            self._own = None
+        if self._own is None:
+            active = SparkSession.getActiveSession()
+            if active is not None:
+                return active
+            # without it workers run the first Python on the PATH
+            os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+            self._own, self._master = quiet_session(master, {}), master
+        return self._own
 
 
 def _measure(measure: Callable[..., Any], point: Parameters) -> dict[str, Any]:

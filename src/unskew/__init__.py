@@ -14,7 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unskew import sketches, windows
+from unskew import samples, sketches, windows
 from unskew.core.chains.pairs import PairHistogram
 from unskew.core.chains.plan import ChainPlan
 from unskew.core.diagnosis import Diagnosis, HeavyKey, NextKey, Verdict
@@ -37,11 +37,14 @@ from unskew.streaming.operators.aggregates import AGGREGATES
 from unskew.streaming.operators.aggregation import Aggregate
 
 if TYPE_CHECKING:
+    from unskew.eventlog.findings import Finding
     from unskew.report.diagnosis_page import write_report
+    from unskew.report.hints import Attached, attach
     from unskew.spark.chain import plan_chain
+    from unskew.spark.chained_groups import ChainedGroups, PlannedChain
     from unskew.spark.cogrouped import Cogrouped
     from unskew.spark.diagnose import diagnose
-    from unskew.spark.groupby import ChainedGroups, Grouped, PlannedChain
+    from unskew.spark.groupby import Grouped
     from unskew.spark.groupby import group_by as groupBy
     from unskew.spark.join import join
     from unskew.spark.kept import Kept
@@ -54,6 +57,7 @@ if TYPE_CHECKING:
     from unskew.spark.pivoted import Pivoted
     from unskew.spark.plan_join import plan_join
     from unskew.spark.repartition import repartition
+    from unskew.spark.salt import salt
     from unskew.spark.shuffle_metrics import ShuffleMetrics, ShuffleRead
     from unskew.spark.window import window
     from unskew.streaming.api.state import journal, state
@@ -65,6 +69,7 @@ __version__ = "0.1.0"
 __all__ = [
     *AGGREGATES,
     "Aggregate",
+    "Attached",
     "Budget",
     "ChainPlan",
     "ChainedGroups",
@@ -72,6 +77,7 @@ __all__ = [
     "Costs",
     "Decision",
     "Diagnosis",
+    "Finding",
     "Grouped",
     "HeavyKey",
     "Histogram",
@@ -105,6 +111,7 @@ __all__ = [
     "Stream",
     "Utilisation",
     "Verdict",
+    "attach",
     "diagnose",
     "groupBy",
     "join",
@@ -120,6 +127,8 @@ __all__ = [
     "plan_join",
     "planners",
     "repartition",
+    "salt",
+    "samples",
     "sketches",
     "state",
     "stream",
@@ -129,11 +138,14 @@ __all__ = [
 ]
 
 _LATER = {
+    "attach": ("unskew.report.hints", "attach"),
+    "Attached": ("unskew.report.hints", "Attached"),
+    "Finding": ("unskew.eventlog.findings", "Finding"),
     "groupBy": ("unskew.spark.groupby", "group_by"),
     "Grouped": ("unskew.spark.groupby", "Grouped"),
     "Cogrouped": ("unskew.spark.cogrouped", "Cogrouped"),
-    "ChainedGroups": ("unskew.spark.groupby", "ChainedGroups"),
-    "PlannedChain": ("unskew.spark.groupby", "PlannedChain"),
+    "ChainedGroups": ("unskew.spark.chained_groups", "ChainedGroups"),
+    "PlannedChain": ("unskew.spark.chained_groups", "PlannedChain"),
     "join": ("unskew.spark.join", "join"),
     "Kept": ("unskew.spark.kept", "Kept"),
     "Pivoted": ("unskew.spark.pivoted", "Pivoted"),
@@ -150,6 +162,7 @@ _LATER = {
     "ShuffleRead": ("unskew.spark.shuffle_metrics", "ShuffleRead"),
     "diagnose": ("unskew.spark.diagnose", "diagnose"),
     "repartition": ("unskew.spark.repartition", "repartition"),
+    "salt": ("unskew.spark.salt", "salt"),
     "observe": ("unskew.spark.observe", "observe"),
     "Observed": ("unskew.spark.observe", "Observed"),
     "over": ("unskew.spark.over", "over"),
@@ -196,6 +209,11 @@ def plan(
 
     `planner` is one of `planners()`. `previous` is the plan or table now in force: the planner moves as little from it
     as it can. `options` are the planner's own (see its docstring).
+
+    >>> import unskew
+    >>> h = unskew.Histogram.from_counts({"a": 10, "b": 3, "c": 3}, buckets=256)
+    >>> unskew.plan(h, slots=2, planner="kip").table.slot_of(["a", "b", "c"]).tolist()
+    [0, 1, 1]
     """
     if isinstance(previous, ChainPlan):
         raise ValueError("previous is a plan for chained operators: pass it to unskew.plan_chain")
@@ -211,10 +229,21 @@ def load(path: str | Path) -> Plan | ChainPlan:
     """Read a plan that `Plan.save` or `ChainPlan.save` wrote; a damaged or newer file is refused by name.
 
     `path` may be an address of any file system that Arrow or Spark reaches, such as `s3a://bucket/user.plan`.
+
+    >>> import tempfile, unskew
+    >>> path = tempfile.mkdtemp() + "/user.plan"
+    >>> unskew.plan(unskew.Histogram.from_counts({"a": 10, "b": 3}, buckets=256), slots=2).save(path)
+    >>> unskew.load(path).slots
+    2
     """
     return _load(path)
 
 
 def planners() -> tuple[str, ...]:
-    """The names of all planners."""
+    """The names of all planners.
+
+    >>> import unskew
+    >>> "keel" in unskew.planners()
+    True
+    """
     return tuple(_PLANNERS)

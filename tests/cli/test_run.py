@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 
 import unskew
 from unskew.cli import app
+from unskew.streaming.storage.lease import Lease
 
 USERS = ["ann"] * 60 + ["bob"] * 30 + ["cid", "dan"] * 5
 STREAM = """
@@ -152,6 +153,7 @@ def test_a_batch_job_calls_the_function_beside_it(folder: Path) -> None:
     assert {row["user"]: row["score"] for row in pq.read_table(folder / "out").to_pylist()} == totals
 
 
+@pytest.mark.thorough
 def test_a_stream_of_chained_operators(folder: Path) -> None:
     job = folder / "stream.toml"
     first = 'update_each = "scores_of_a_job:number"\noutput = "user string, amount long, n long"\nstate = "n long"'
@@ -198,6 +200,9 @@ def test_a_check_prints_what_will_run_and_runs_nothing(folder: Path) -> None:
         ("stream.toml", 'key = "user"', 'key = "usr"', "[operator] there is no column 'usr'"),
         ("stream.toml", 'sum = "amount"', 'sum = "user"', "[operator] "),
         ("stream.toml", "user string", "user strin", "[source] "),
+        ("stream.toml", "slots = 2", "slots = 100_000_000", "100000000 slots but only 4096 buckets"),
+        ("stream.toml", '"checkpoint"', '"stream.toml/x"', "stream.toml is not a folder: choose another one"),
+        ("stream.toml", '"checkpoint"', '"nofs://host/x"', "checkpoint 'nofs://host/x' cannot be reached"),
         ("batch.toml", ":score", ":skore", "did you mean 'score'?"),
         ("batch.toml", "rows.csv", "gone.csv", "[source] "),
         (
@@ -257,7 +262,7 @@ def test_a_signal_stops_a_stream_and_the_next_run_resumes_it(tmp_path: Path) -> 
         assert process.returncode == 128 + number, stderr
         assert f"unskew: stopped by {number.name}, batch" in stderr
         assert "Traceback" not in stderr
-        assert not (tmp_path / "checkpoint" / "unskew" / "lease").exists()
+        assert Lease(str(tmp_path / "checkpoint")).holder() is None
         batches = len(unskew.journal(str(tmp_path / "checkpoint")))
 
 

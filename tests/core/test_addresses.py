@@ -39,6 +39,7 @@ def test_a_plan_is_saved_at_a_local_address(tmp_path: Path, form: str) -> None:
 
 
 def test_everything_that_can_be_saved_goes_to_a_file_system_of_arrow(bucket: Path) -> None:
+    pytest.importorskip("altair", reason="reports need unskew[cli]")
     PLAN.save("s3a://team/plans/user.plan")
     HISTOGRAM.save("s3a://team/user.histogram")
     PLAN.table.save("s3a://team/user.table")

@@ -146,3 +146,10 @@ def test_a_planner_that_was_not_judged_is_named_with_those_that_were() -> None:
     diagnosis = diagnose(Histogram.from_counts({"a": 6, "b": 2}, buckets=16), 2, planners=["kip"])
     with pytest.raises(ValueError, match="planner 'clb' was not judged here; these were: hash, kip, auto"):
         diagnosis.verdict("clb")
+
+
+def test_a_hot_null_is_named() -> None:
+    hot = diagnose(Histogram.from_counts({None: 90, "a": 5, "b": 5}, buckets=16), 4)
+    assert "spark.sql.shuffle.spreadNullJoinKeys.enabled" in hot.advice
+    other = diagnose(Histogram.from_counts({"c": 90, "a": 5, "b": 5}, buckets=16), 4)
+    assert "null" not in other.advice

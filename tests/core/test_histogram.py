@@ -224,7 +224,7 @@ class TestTrimming:
     def test_memory_is_bounded(self) -> None:
         h = Histogram.from_arrays(np.arange(10_000), np.ones(10_000), buckets=16, capacity=50)
         assert (len(h.hashes), len(h.keys), h.capacity) == (50, 50, 50)
-        assert h.keys.nbytes == 50 * 8
+        assert h.keys.nbytes <= 50 * 8 + 7  # Arrow 10 adds a bit per key: which are null
         assert (h.total, h.distinct) == (10_000, 10_000)
 
 
@@ -318,7 +318,7 @@ KEY_TYPES: list[tuple[list[Any], pa.DataType | None]] = [
     ([Decimal("1.50"), Decimal("-2.25"), None], pa.decimal128(38, 2)),
     ([dt.date(2024, 1, 1), None], None),
     ([dt.datetime(2024, 1, 1, 1), None], None),
-    ([dt.datetime(2024, 1, 1, 1, tzinfo=dt.UTC), None], None),
+    ([dt.datetime(2024, 1, 1, 1, tzinfo=dt.timezone.utc), None], None),
     ([None], None),
     ([("a", 1), ("a", 2), (None, 1), ("b", None)], None),
     ([(("a", 1.5), True), (("b", None), False)], None),

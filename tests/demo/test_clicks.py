@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 from pyspark.sql import SparkSession
 
 from unskew.demo import clicks as live
 from unskew.report.page import Chart
 
 
+@pytest.mark.thorough  # test_demo runs the whole demo
 def test_the_live_stream_of_the_demo(spark: SparkSession) -> None:
     clicks = live.Clicks(batches=5, change=3, records=400, users=60, wait=0.0, slots=3)
     outcome = live.run(spark, clicks)

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
 from tests.cases import mostly_thorough
-from tests.docs.given import carry_out, names
-from tests.docs.pages import PAGES, Block, blocks, name
+from tests.docs.given import names
+from tests.docs.pages import PAGES, blocks, name
+from tests.docs.running import run
 
-WITH_PYTHON = [page for page in PAGES if any(block.language == "python" for block in blocks(page))]
+# recipes and notebooks have tests of their own
+WITH_PYTHON = [
+    page
+    for page in PAGES
+    if page.name != "recipes.md"
+    and page.parent.name != "tutorials"
+    and any(block.language == "python" for block in blocks(page))
+]
 QUICK = [
     page
     for page in WITH_PYTHON
@@ -40,21 +46,6 @@ def test_a_page_runs(
     for block in blocks(page):
         if block.language == "python" and block.reason is None:
             run(block, page, space, tmp_path)
-
-
-def run(block: Block, page: Path, space: dict[str, Any], folder: Path) -> None:
-    """Run a block with /data moved into the test's folder, and compute what it describes."""
-    text = block.text.replace("/data/", f"{folder}/data/")
-    before = dict(space)
-    for statement in ast.parse("\n" * (block.line - 1) + text, name(page)).body:
-        if isinstance(statement, ast.Expr):
-            code = compile(ast.Expression(statement.value), name(page), "eval")
-            carry_out(eval(code, space), folder)
-        else:
-            exec(compile(ast.Module([statement], []), name(page), "exec"), space)
-    for key, value in space.items():
-        if before.get(key) is not value:
-            carry_out(value, folder)
 
 
 def test_few_blocks_are_left_out_and_each_says_why() -> None:

@@ -25,7 +25,14 @@ def test_stages_find_their_operators_and_keys(stages: dict[int, Stage]) -> None:
     assert read == {
         2: Shuffle("HashAggregate", Partitioning.HASH, ("_groupingexpression",)),
         6: Shuffle("FlatMapGroupsInPandas", Partitioning.HASH, ("user",)),
-        14: Shuffle("SortMergeJoin", Partitioning.HASH, ("user",), split_by_spark=True),
+        14: Shuffle(
+            "SortMergeJoin",
+            Partitioning.HASH,
+            ("user",),
+            split_by_spark=True,
+            how="Inner",
+            compared=("user",),
+        ),
     }
     query = stages[2].query
     assert query is not None

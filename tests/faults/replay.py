@@ -155,18 +155,19 @@ def _chain(batches: list[list[pa.Table]], kind: str) -> tuple[list[Values], Valu
 
 
 def _windows(batches: list[list[pa.Table]], kind: str) -> tuple[list[Values], Values]:
-    """Windows are emitted when the watermark passes their end; records of a closed window are dropped."""
+    """Windows are emitted when the watermark passes their end; records of windows closed before are dropped."""
     state: Values = {}
     outputs = []
     newest, watermark = None, 0
     for tables in batches:
+        watermark_before = watermark
         if newest is not None:
             watermark = max(watermark, newest - DELAY * 1_000_000)
         for row in [row for table in tables for row in table.to_pylist()]:
             at = micros(row["at"])
             newest = at if newest is None else max(newest, at)
             start = at // (WINDOW * 1_000_000) * WINDOW * 1_000_000
-            if start + WINDOW * 1_000_000 > watermark:
+            if start + WINDOW * 1_000_000 > watermark_before:
                 n, total = state.get((row["k"], start), (0, 0))
                 state[row["k"], start] = (n + 1, total + row["v"])
         closed = [key for key in state if key[1] + WINDOW * 1_000_000 <= watermark]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from dataclasses import fields
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from unskew.jobs.placement import PlacementSettings
 from unskew.jobs.settings import settings_of
 from unskew.jobs.sink import SinkSettings
 from unskew.jobs.source import SourceSettings
+from unskew.jobs.toml import parsed
 from unskew.streaming.operators.aggregates import AGGREGATES
 
 ROOT = Path(__file__).parents[2]
@@ -58,11 +58,11 @@ def test_every_figure_is_listed(row: str, names: list[str]) -> None:
 
 @pytest.mark.parametrize("text", re.findall(r"```toml\n(.+?)```", GUIDE, re.S))
 def test_the_job_files_of_the_guide_are_sound(text: str) -> None:
-    assert parse_job(tomllib.loads(text)).operator
+    assert parse_job(parsed(text)).operator
 
 
 @pytest.mark.parametrize(
     "file", sorted((ROOT / "examples" / "jobs").glob("*.toml")), ids=lambda file: file.name
 )
 def test_the_example_jobs_are_sound(file: Path) -> None:
-    assert parse_job(tomllib.loads(file.read_text("utf-8"))).operator
+    assert parse_job(parsed(file.read_text("utf-8"))).operator

@@ -6,7 +6,9 @@ import os
 import sys
 import warnings
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pyspark
 from pyspark.sql import SparkSession
 
@@ -41,8 +43,31 @@ def use_one_compiler() -> None:
     os.environ["SPARK_SUBMIT_OPTS"] = " ".join(JAVA_OPTIONS)
 
 
+def speak_arrow() -> None:
+    """Give the tests `DataFrame.toArrow`, and DataFrames made from Arrow tables, on Spark 3.5, which lacks both."""
+    from pyspark.sql import DataFrame
+
+    if hasattr(DataFrame, "toArrow"):
+        return
+
+    from unskew.spark.versions.collecting import arrow_table
+    from unskew.spark.versions.private import from_arrow_schema
+
+    make = SparkSession.createDataFrame
+
+    def create(spark: SparkSession, data: Any, *arguments: Any, **options: Any) -> DataFrame:
+        if not isinstance(data, pa.Table):
+            return make(spark, data, *arguments, **options)
+        rows = [tuple(row.values()) for row in data.to_pylist()]
+        return make(spark, rows, *(arguments or [from_arrow_schema(data.schema)]), **options)
+
+    SparkSession.createDataFrame = create
+    DataFrame.toArrow = arrow_table
+
+
 def make_session() -> SparkSession:
     """A local Spark of two cores whose workers run this Python."""
+    speak_arrow()
     os.environ["PYSPARK_PYTHON"] = sys.executable
     # Workers import the examples, also the workers of a Connect server, which does not know where the tests run.
     paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)

@@ -88,6 +88,7 @@ def describe_arrow() -> Callable[..., Any]:
     return description
 
 
+@pytest.mark.since("4.0", "applyInArrow")
 @pytest.mark.connect
 @pytest.mark.parametrize("columns", [FLAT, NESTED], ids=["flat", "nested"])
 @pytest.mark.parametrize("batch", ["5", "10000"])
@@ -99,6 +100,7 @@ def test_a_function_sees_the_same(spark: SparkSession, columns: str, batch: str)
         assert_same(ours.applyInArrow(describe_arrow(), schema), plain.applyInArrow(describe_arrow(), schema))
 
 
+@pytest.mark.since("4.2", "nullable integers in pandas")
 @pytest.mark.connect
 def test_a_function_sees_nullable_integers_where_they_are_asked_for(spark: SparkSession) -> None:
     with setting(spark, execution_pythonUDF_pandas_preferIntExtensionDtype="true"):
@@ -233,6 +235,7 @@ ARROW_RESULTS: dict[str, tuple[str, Callable[..., Any]]] = {
 }
 
 
+@pytest.mark.since("4.0", "applyInArrow")
 @pytest.mark.parametrize("name", ARROW_RESULTS)
 @pytest.mark.parametrize("by_name", ["true", "false"])
 def test_an_arrow_result_is_taken_the_same_way(spark: SparkSession, name: str, by_name: str) -> None:
@@ -260,6 +263,7 @@ def test_one_shuffle_and_one_stream_per_partition(frames: Frames, method: str) -
     assert "MapInArrow" in physical_plan(result)
 
 
+@pytest.mark.since("4.1", "functions on the pieces of a group")
 @pytest.mark.connect
 @pytest.mark.parametrize("with_key", [False, True])
 @pytest.mark.parametrize("method", ["applyInPandas", "applyInArrow"])

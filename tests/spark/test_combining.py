@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import os
+import uuid
 from collections.abc import Callable
 from typing import Any
 
@@ -78,6 +80,31 @@ def test_a_pivot_decides_as_well(rows: DataFrame) -> None:
     assert_same(lists, rows.groupBy("k").pivot("p", [0, 1]).agg(F.size(F.collect_list("v"))))
     assert_same(grouped.pivot("p", [0, 1]).sum("v"), rows.groupBy("k").pivot("p", [0, 1]).sum("v"))
     assert "shufflepartitionidpassthrough" not in exchanges(grouped.pivot("p", [0, 1]).sum("v"))
+
+
+@pytest.mark.skipif(bool(os.environ.get("UNSKEW_TEST_REMOTE")), reason="Connect has no status tracker")
+@pytest.mark.parametrize("column", ["p", "word", "maybe"])
+def test_the_values_of_a_pivot_are_looked_up_once(spark: SparkSession, rows: DataFrame, column: str) -> None:
+    """Under a plan as in plain Spark: not a second time in the rows that were shuffled for the pivot."""
+    rows = rows.selectExpr("*", "concat('w', p) word", "nullif(p, 0) maybe")
+    plan = unskew.plan(unskew.measure(rows, "k", sample=None), slots=3, planner="keel")
+    context = spark.sparkContext
+
+    def pivoted(groups: Any) -> tuple[DataFrame, int]:
+        context.setJobGroup(group := uuid.uuid4().hex, "pivot")
+        result = groups.pivot(column).agg(F.size(F.collect_list("v")))
+        return result, len(context.statusTracker().getJobIdsForGroup(group))
+
+    try:
+        (ours, jobs), (plain, plain_jobs) = (
+            pivoted(unskew.groupBy(rows, "k", plan=plan)),
+            pivoted(rows.groupBy("k")),
+        )
+    finally:
+        context.setLocalProperty("spark.jobGroup.id", None)
+    assert_same(ours, plain)
+    assert exchanges(ours) == ["shufflepartitionidpassthrough"]
+    assert jobs <= plain_jobs
 
 
 def test_a_pivot_can_be_copied_and_runs_nothing_when_looked_at(rows: DataFrame) -> None:

@@ -14,7 +14,7 @@ from tests.spark.event_log_job import FLAVOURS
 from unskew.eventlog.events import EventLog
 from unskew.eventlog.stages import Stage
 
-pytestmark = pytest.mark.usefixtures("own_spark")
+pytestmark = [pytest.mark.usefixtures("own_spark"), pytest.mark.thorough]
 
 
 @pytest.fixture(scope="module")

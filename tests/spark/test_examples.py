@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from examples import refresh_story
+from examples import notebooks
 from tests.cases import mostly_thorough
 
 FOLDER = Path(__file__).parents[2] / "examples"
@@ -33,17 +33,34 @@ def test_an_example_agrees_with_plain_spark(
 
 
 def test_every_example_is_run_and_listed() -> None:
-    files = {file.stem for file in FOLDER.glob("*.py")} - {"__init__", "local", "refresh_story"}
+    files = {file.stem for file in FOLDER.glob("*.py")} - {"__init__", "local", "notebooks"}
     assert files == set(NAMES)
     listed = set(re.findall(r"\((\w+)\.py\)", (FOLDER / "README.md").read_text()))
     assert listed == set(NAMES)
 
 
 @pytest.mark.notebook
-def test_the_story_runs_from_its_first_cell_to_its_last(spark: SparkSession) -> None:
-    notebook = json.loads(refresh_story.STORY.read_text("utf-8"))
-    outputs = refresh_story.run(notebook)
+@pytest.mark.parametrize("name", notebooks.NAMES)
+def test_a_notebook_runs_from_its_first_cell_to_its_last(name: str, spark: SparkSession) -> None:
+    outputs = notebooks.run(name)
     assert [[output["output_type"] for output in cell] for cell in outputs] == [
-        [output["output_type"] for output in cell["outputs"]] for cell in refresh_story.code_cells(notebook)
+        [output["output_type"] for output in cell["outputs"]]
+        for cell in notebooks.code_cells(notebooks.read(name))
     ]
-    assert "the same rows: True" in json.dumps(outputs)
+    assert "the same rows: True" in json.dumps(outputs) or name == "event_log"
+    assert "the same rows: False" not in json.dumps(outputs)
+    assert "data skew" in json.dumps(outputs) or name != "event_log"
+
+
+def test_every_notebook_is_run_and_listed() -> None:
+    assert sorted(file.stem for file in FOLDER.glob("*.ipynb")) == sorted(notebooks.NAMES)
+    text = (FOLDER / "README.md").read_text("utf-8")
+    assert [name for name in notebooks.NAMES if f"({name}.ipynb)" not in text] == []
+
+
+@pytest.mark.parametrize("name", notebooks.NAMES)
+def test_the_page_of_a_notebook_shows_it_as_it_was_saved(name: str) -> None:
+    text, pictures = notebooks.page(name)
+    assert (notebooks.PAGES / f"{name}.md").read_text("utf-8") == text, "run `python -m examples.notebooks`"
+    assert pictures
+    assert {file.name: file.read_bytes() for file in notebooks.PAGES.glob(f"{name}-*.png")} == pictures

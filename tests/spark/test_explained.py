@@ -6,6 +6,8 @@ import pytest
 from pyspark.sql import SparkSession, Window
 from pyspark.sql import functions as F
 
+import unskew
+from unskew import windows
 from unskew.spark.explained import explained, parse_tree
 
 pytestmark = pytest.mark.connect
@@ -37,6 +39,21 @@ def test_a_cached_table_and_a_subquery_are_one_node_of_the_tree(spark: SparkSess
     names = [node.name for node in plan.physical.walk()]
     assert names[-2:] == ["Filter", "InMemoryTableScan"]
     assert [node.rows for node in plan.logical.walk()][-1] == 4
+
+
+def test_what_is_cached_stays_cached(spark: SparkSession) -> None:
+    cached = spark.range(0, 900, 1, 2).selectExpr("if(id % 3 > 0, 7, id) k", "id v").cache()
+    cached.count()
+    try:
+        plan = explained(cached)
+        assert plan is not None
+        assert [node.name for node in plan.physical.walk()] == ["InMemoryTableScan"]
+        unskew.join(cached, cached.withColumnRenamed("v", "w"), "k", slots=3, planner="split")
+        unskew.groupBy(cached, "k", slots=3, planner="keel").agg(F.collect_set("v"))
+        unskew.over(cached, "k", orderBy="v", slots=3, planner="keel").withColumns(n=windows.rank())
+        assert cached.storageLevel.useMemory
+    finally:
+        cached.unpersist()
 
 
 def test_a_literal_cannot_forge_a_line(spark: SparkSession) -> None:

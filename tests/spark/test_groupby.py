@@ -100,6 +100,7 @@ def test_apply_in_pandas_with_every_kind_of_key(frames: Frames, kind: str) -> No
     assert_same(grouped.applyInPandas(summarise(), SUMMARY), plain.applyInPandas(summarise(), SUMMARY))
 
 
+@pytest.mark.connect(every_value=True)
 @pytest.mark.parametrize(
     ("method", "function"),
     [
@@ -206,6 +207,7 @@ def test_auto_leaves_it_to_spark_if_hashing_is_as_good(spark: SparkSession) -> N
     assert_same(result, even.groupBy("k").agg(F.sort_array(F.collect_list("v")).alias("v")))
 
 
+@pytest.mark.classic
 def test_functions_run_on_one_partition_at_a_time_also_if_hashing_is_as_good(spark: SparkSession) -> None:
     even = spark.range(0, 4000, 1, 2).select((F.col("id") % 2000).alias("k"), F.col("id").alias("v"))
     grouped = unskew.groupBy(even, "k", slots=2)
@@ -382,6 +384,7 @@ def test_auto_leaves_a_cogroup_to_spark_if_hashing_is_as_good(frames: Frames) ->
     assert exchanges(ours.applyInPandas(pair_up()[0], SUMMARY)) == ["hashpartitioning"] * 2
 
 
+@pytest.mark.classic
 def test_plan_apply_puts_slot_i_in_partition_i(frames: Frames) -> None:
     plan = unskew.plan(frames.measured["composite"], slots=5, planner="keel")
     routed = frames.left.transform(plan.apply)

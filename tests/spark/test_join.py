@@ -90,6 +90,7 @@ def test_no_name_of_the_users_gets_in_the_way(frames: Frames, name: str) -> None
     assert_same(ours, left.join(right, [name], "left"))
 
 
+@pytest.mark.since("4.0", "variants")
 def test_columns_that_share_a_name_or_cannot_be_hashed(frames: Frames) -> None:
     left, right = sides(frames, ["string"])
     left = left.select("*", "v", F.col("v").alias("V"), F.create_map("v", "w").alias("m"))

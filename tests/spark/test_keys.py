@@ -84,7 +84,7 @@ def groups(df: DataFrame, key: list[Any]) -> tuple[unskew.Grouped, Any]:
     return unskew.groupBy(df, *key, **FORCED), df.groupBy(*key)
 
 
-@pytest.mark.connect
+@pytest.mark.connect(every_value=True)
 @pytest.mark.parametrize("form", FORMS)
 def test_aggregates(rows: DataFrame, form: str) -> None:
     df, key = FORMS[form](rows)
@@ -185,6 +185,7 @@ ONLY_SPARK: dict[str, Callable[[], Column]] = {
 }
 
 
+@pytest.mark.connect(every_value=True)
 @pytest.mark.connect
 @pytest.mark.parametrize("name", ONLY_SPARK)
 def test_what_only_spark_can_group_by_is_left_to_spark(rows: DataFrame, name: str) -> None:
@@ -204,7 +205,7 @@ def test_what_only_spark_can_group_by_is_left_to_spark(rows: DataFrame, name: st
         unskew.measure(df, key)
 
 
-@pytest.mark.parametrize("sample", ["auto", None])
+@pytest.mark.parametrize("sample", ["auto", pytest.param(None, marks=pytest.mark.thorough)])
 def test_dates_times_and_intervals_beyond_those_of_python(spark: SparkSession, sample: Any) -> None:
     values = {
         "t": "date'0001-01-01' - interval 10 day",

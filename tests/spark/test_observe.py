@@ -42,6 +42,7 @@ def test_what_the_job_read_is_what_measure_counts(
     assert slots[0].tolist() == slots[1].tolist()
 
 
+@pytest.mark.since("4.1", "sketches of heavy keys")
 def test_bucket_totals_are_exact_with_more_keys_than_the_sketch_holds(spark: SparkSession) -> None:
     df = spark.range(0, 30_000, 1, 2).select(F.expr("if(id % 3 = 0, -1, id)").alias("k"))
     observed = unskew.observe(df, "k", buckets=256)

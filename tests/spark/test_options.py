@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import unskew
-from tests.spark.frames import Frames, assert_same, exchanges, rows_of
+from tests.spark.frames import Frames, assert_same, exchanges, rows_of, setting
 from unskew.core.histogram import DEFAULT_BUCKETS
 from unskew.core.loads import migration
 from unskew.spark.options import Options
@@ -24,9 +24,12 @@ pytestmark = pytest.mark.connect
 
 
 def test_the_default_slots_are_the_users_shuffle_partitions(frames: Frames) -> None:
-    plan = unskew.groupBy(frames.left, "string", planner="keel").plan
-    assert plan is not None
-    assert plan.slots == default_slots(frames.spark) == 4
+    assert default_slots(frames.spark) == 4
+    for merges, slots in (("false", 4), ("true", 2)):
+        with setting(frames.spark, adaptive_coalescePartitions_enabled=merges):
+            plan = unskew.groupBy(frames.left, "string", planner="keel").plan
+            assert plan is not None
+            assert plan.slots == slots, "little data gets fewer, if Spark merges small partitions as well"
 
 
 def test_a_saved_plan_is_used_by_its_path(frames: Frames, tmp_path: Path) -> None:
@@ -102,6 +105,7 @@ def a_round(spark: SparkSession, number: int) -> DataFrame:
     )
 
 
+@pytest.mark.classic
 def test_rounds_of_a_recurring_job(spark: SparkSession, tmp_path: Path) -> None:
     """Each round runs under the plan that the round before left behind, and is measured while it runs."""
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.spark.frames import setting
 from unskew.core.histogram import Histogram
 from unskew.core.plan import Plan
 from unskew.spark import parallelism
@@ -30,6 +31,18 @@ def test_the_cores_of_a_local_spark(spark: SparkSession) -> None:
 
 def test_the_users_partitions_come_first(spark: SparkSession) -> None:
     assert default_slots(spark) == 4
+    assert default_slots(spark, size=2.0**40) == 4
+
+
+def test_little_data_gets_fewer_slots_than_the_users_partitions_if_spark_may_merge_them_too(
+    spark: SparkSession,
+) -> None:
+    with setting(spark, shuffle_partitions="32"):
+        assert [default_slots(spark, size=2.0**20 * size) for size in (1, 100, 1000)] == [2, 13, 32]
+        with setting(spark, adaptive_coalescePartitions_enabled="false"):
+            assert default_slots(spark, size=1.0) == 32
+        with setting(spark, adaptive_enabled="false"):
+            assert default_slots(spark, size=1.0) == 32
 
 
 @pytest.mark.usefixtures("default_partitions")

@@ -127,6 +127,17 @@ def test_a_join_then_another_key_or_plan_is_shuffled(
         assert_same(result, theirs.agg(F.max("w")))
 
 
+def test_a_cached_join_is_read_from_its_cache(joined: tuple[DataFrame, DataFrame]) -> None:
+    routed, plain = joined
+    routed.cache()
+    try:
+        result = unskew.groupBy(routed, "string").agg(F.max("v"))
+        assert "InMemoryTableScan" in physical_plan(result)
+        assert_same(result, plain.groupBy("string").agg(F.max("v")))
+    finally:
+        routed.unpersist()
+
+
 def test_null_keys_that_a_join_has_spread_are_still_one_group(spark: SparkSession) -> None:
     left = spark.range(400).selectExpr("if(id % 2 = 0, null, id % 5) k", "id v")
     right = spark.range(3).selectExpr("id k", "id w")

@@ -50,7 +50,7 @@ def same(rows: pd.DataFrame) -> pd.DataFrame:
     return rows
 
 
-@pytest.fixture(scope="module", params=["memory", "file"])
+@pytest.fixture(scope="module", params=["memory", pytest.param("file", marks=pytest.mark.thorough)])
 def events(
     request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
 ) -> DataFrame:

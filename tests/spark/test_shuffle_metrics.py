@@ -23,6 +23,7 @@ def test_without_a_ui_every_answer_is_none(spark: SparkSession) -> None:
     assert metrics.by_stage() is None
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("own_spark")
 def test_one_process_reads_its_shuffles_locally(tmp_path: Path) -> None:
     settings = ("spark.master=local[2]", "spark.driver.host=127.0.0.1", "spark.driver.bindAddress=127.0.0.1")

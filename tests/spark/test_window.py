@@ -32,6 +32,15 @@ def test_windows(frames: Frames, kind: str) -> None:
             assert exchanges(ours) == ["shufflepartitionidpassthrough"]
 
 
+@pytest.mark.parametrize("name", ["user", "Current_Date", "localtimestamp"])
+def test_a_key_that_is_named_like_a_function_of_sql(frames: Frames, name: str) -> None:
+    """Inside a subquery Spark would take the name for the function: one slot for all, and a second shuffle."""
+    df = frames.left.withColumnRenamed("string", name)
+    rows, over = unskew.window(df, name, plan=frames.plans["string"])
+    numbered = rows.select("v", F.row_number().over(over.orderBy("v")).alias("n"))
+    assert len(exchanges(numbered)) == 1
+
+
 def test_auto_leaves_a_window_to_spark_if_hashing_is_as_good(frames: Frames) -> None:
     rows, over = unskew.window(frames.left, ["string", "a.b"][:1], slots=1)
     assert exchanges(rows.select(F.row_number().over(over.orderBy("v")).alias("n"))) == ["hashpartitioning"]

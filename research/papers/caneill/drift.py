@@ -105,8 +105,8 @@ def draw(record: Record, figure: Figure) -> None:
 
 WHY_NINE_TENTHS = (
     "the paper's method does not reach it without any drift either (see none), so most of the gap is not a lack of "
-    "adaptation: four fifths of the pairs of a week, with two fifths of its records, occur once, and the oracle knows "
-    "which ones will. The rest comes from hashtags that move to another region."
+    "adaptation: many pairs of a week occur once, and the oracle knows which ones will. The rest comes "
+    "from hashtags that move to another region."
 )
 
 DRIFT = Experiment(

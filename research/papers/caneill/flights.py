@@ -18,7 +18,7 @@ from research.papers.caneill.strategies import (
     kept_of_oracle,
 )
 from research.papers.drawing import styles
-from research.papers.experiment import Experiment, Fact, Record, Run, shape
+from research.papers.experiment import Data, Experiment, Fact, Record, Run, shape
 from research.papers.nyc_flights import flights
 
 if TYPE_CHECKING:
@@ -84,6 +84,7 @@ def draw(record: Record, figure: Figure) -> None:
 
 MONTHS = Experiment(
     name="caneill-flights",
+    data=Data.REAL,
     title="Our own bars: flights from New York by month, by carrier or aircraft and then by destination",
     parameters={"servers": 6},
     compute=by_month,

@@ -28,7 +28,7 @@ def draw_lines(
     x, values = next(iter(record.results.items()))
     axes = figure.subplots()
     for (name, line), style in zip(record.results["lines"].items(), styles(), strict=False):
-        axes.plot(values, line[measure], label=name, **style)
+        axes.errorbar(values, line[measure], line.get(f"{measure} error"), label=name, **style)
         if name in worst:
             axes.plot(values, line[f"{measure} worst"], label=f"{name}, worst", linestyle="--", **style)
     axes.set(xlabel=AXES[x], ylabel=LABELS[measure], xscale=scale)

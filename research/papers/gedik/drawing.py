@@ -48,8 +48,12 @@ def draw_panels(record: Record, figure: Figure, *, x: str, logarithmic: bool = F
         for axes, measure in zip(line, LABELS, strict=True):
             for planner, style in zip(record.parameters["planner"], styles(), strict=False):
                 points = rows(record, resources=resources, planner=planner)
-                axes.plot(
-                    [row[x] for row in points], [row[measure] for row in points], label=planner, **style
+                axes.errorbar(
+                    [row[x] for row in points],
+                    [row[measure] for row in points],
+                    [row["errors"][measure] for row in points],
+                    label=planner,
+                    **style,
                 )
             ideal(axes)
             axes.set(xlabel=AXES[x], ylabel=LABELS[measure], title=resources)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from research.papers.experiment import Experiment, Fact, Record, Run, Timed, number, shape
+from research.papers.experiment import Basis, Experiment, Fact, Record, Run, Timed, number, shape
 from research.papers.gedik.drawing import draw_times
 from research.papers.gedik.growing import DEFAULTS, OURS, Setting, grown, points
 from unskew.core.planners.ring import ring
@@ -20,6 +20,12 @@ SETTING = (
 FASTER = (
     "The paper's times are from another machine, and from C++ that tries candidates one by one; ours is vectorised "
     "code."
+)
+
+
+MOSTLY_RING = (
+    "Most of the time is that of building the ring, which is part of every run and depends on no key; the keys above δ "
+    "are few, and vectorised code places them in little more."
 )
 
 
@@ -88,15 +94,35 @@ def _insensitive(record: Record) -> Fact:
     return Fact(max(scan) < 3 * min(scan), f"{min(scan):.3f} to {max(scan):.3f} s")
 
 
-def _flat_then_rising(record: Record) -> Fact:
+def _flat(record: Record) -> Fact:
+    z = np.array(record.parameters["z"])
+    facts, holds = [], True
+    for planner in ("redist", "readj"):
+        early = np.array(_seconds(record, planner))[z <= 0.8]
+        holds &= bool(early.max() < 1.5 * early.min())
+        facts.append(f"{planner} {early.min():.4f} to {early.max():.4f} s up to z = 0.8")
+    return Fact(holds, ", ".join(facts))
+
+
+def _rises(record: Record) -> Fact:
     z = np.array(record.parameters["z"])
     facts, holds = [], True
     for planner in ("redist", "readj"):
         seconds = np.array(_seconds(record, planner))
-        early, last = float(np.median(seconds[z <= 0.8])), float(seconds[-1])
-        holds &= last > early
-        facts.append(f"{planner} {early:.3f} s up to z = 0.8, {last:.3f} s at z = {z[-1]:g}")
+        most, last = float(seconds[z <= 0.8].max()), float(seconds[-1])
+        # more than the times before scatter
+        holds &= last > 1.25 * most
+        facts.append(f"{planner} at most {most:.4f} s up to z = 0.8, {last:.4f} s at z = {z[-1]:g}")
     return Fact(holds, ", ".join(facts))
+
+
+def _readj_rises_faster(record: Record) -> Fact:
+    z = np.array(record.parameters["z"])
+    growth = {}
+    for planner in ("redist", "readj"):
+        seconds = np.array(_seconds(record, planner))
+        growth[planner] = float(seconds[-1] / np.median(seconds[z <= 0.8]))
+    return Fact(growth["readj"] > growth["redist"], ", ".join(f"{p} {g:.2f} ×" for p, g in growth.items()))
 
 
 SCALER = Experiment(
@@ -113,6 +139,7 @@ SCALER = Experiment(
     ),
     draw=partial(draw_times, x="sigma", logarithmic=True),
     setting=SETTING,
+    basis=Basis.MEASURED,
 )
 
 CHANNELS = Experiment(
@@ -127,6 +154,7 @@ CHANNELS = Experiment(
     ),
     draw=partial(draw_times, x="slots"),
     setting=SETTING,
+    basis=Basis.MEASURED,
 )
 
 SKEW = Experiment(
@@ -137,8 +165,11 @@ SKEW = Experiment(
     compute=times,
     claims=(
         shape("scan is mostly insensitive to the skew", _insensitive),
-        shape("redist and readj are flat up to z = 0.8 and then rise", _flat_then_rising),
+        shape("redist and readj stay flat up to z = 0.8", _flat, why=MOSTLY_RING),
+        number("redist and readj rise beyond z = 0.8", _rises, why=MOSTLY_RING),
+        shape("readj rises faster than redist", _readj_rises_faster),
     ),
     draw=partial(draw_times, x="z"),
     setting=SETTING,
+    basis=Basis.MEASURED,
 )

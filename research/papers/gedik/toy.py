@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from research.papers.experiment import Experiment, Fact, Record, Run, number, shape
+from research.papers.experiment import Data, Experiment, Fact, Record, Run, number, shape
 from unskew.core.histogram import Floats
 
 FREQUENCIES = {"X": 5, "Z": 3, "V": 2, "R": 1, "U": 4, "Y": 3, "W": 3, "L": 1}
@@ -85,6 +85,7 @@ TOY = Experiment(
     title="A toy example of the trade-offs: eight keys, two channels, then three",
     parameters={},
     compute=placements,
+    data=Data.PAPER,
     claims=(
         *(
             number(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,6 +10,7 @@ import typer
 from unskew.cli.console import Step
 from unskew.cli.options import spark_settings
 from unskew.core.routing import check_slots
+from unskew.core.text_enum import TextEnum
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from unskew.spark.measure import Sample
 
 
-class Format(StrEnum):
+class Format(TextEnum):
     """How the data is stored."""
 
     PARQUET = "parquet"

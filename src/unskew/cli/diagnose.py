@@ -1,4 +1,4 @@
-"""`unskew diagnose`: how skewed a key is, or which stages of a finished application were."""
+"""`unskew diagnose`: how skewed a key is, or which stages of an application were."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from unskew.cli.data import (
     key_names,
     parse_sample,
 )
-from unskew.cli.event_log import check_options, diagnose_event_log
+from unskew.cli.event_log import diagnose_run
 from unskew.cli.options import ConfOption, JsonOption
 from unskew.core.diagnosis import check_cores
 from unskew.core.histogram import DEFAULT_BUCKETS
@@ -69,13 +69,30 @@ def diagnose(
             help="Instead of data: find the skewed stages of an application in its event log.",
         ),
     ] = None,
+    app: Annotated[
+        str | None,
+        typer.Option(
+            "--app",
+            metavar="ADDRESS",
+            help="Instead of data: ask the web interface of a running driver, such as http://localhost:4040.",
+        ),
+    ] = None,
+    history: Annotated[
+        str | None,
+        typer.Option(
+            "--history", metavar="ADDRESS", help="The same from a History Server, such as http://host:18080."
+        ),
+    ] = None,
+    app_id: Annotated[
+        str | None, typer.Option("--app-id", metavar="ID", help="Which application of the History Server.")
+    ] = None,
 ) -> None:
     """Report how skewed a key is, what that costs, and what each planner would do about it."""
-    if event_log is not None:
-        with plain_errors():
-            check_options(context)
-            diagnose_event_log(event_log, html, as_json=as_json)
-        return
+    with plain_errors():
+        if diagnose_run(
+            context, event_log=event_log, app=app, history=history, app_id=app_id, html=html, as_json=as_json
+        ):
+            return
     with plain_errors(), progress() as step:
         keys, part = key_names(key), parse_sample(sample)
         check_cores(cores)

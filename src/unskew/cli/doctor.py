@@ -50,6 +50,7 @@ def _check_spark() -> list[Check]:
     """Run a job with a shuffle and Python workers, which is what unskew needs, and read the settings that matter."""
     from unskew.spark.session import quiet_session
     from unskew.spark.settings import setting
+    from unskew.spark.versions.support import support
 
     def first_row(rows: pd.DataFrame) -> pd.DataFrame:
         return rows.head(1)
@@ -63,11 +64,12 @@ def _check_spark() -> list[Check]:
         return [Check("Spark job", Status.PROBLEM, first_line(error), advice)]
     seconds = time.monotonic() - started
     job = Check("Spark job", Status.OK, f"Spark {spark.version} ran one in {seconds:.1f} s")
+    checks = [job, Check("Spark version", Status.OK, support(spark))]
     name = "spark.sql.requireAllClusterKeysForDistribution"
     if setting(spark, name) != "true":
-        return [job]
+        return checks
     advice = f"set {name} to false: with it Spark shuffles placed rows again, so unskew leaves every job to plain Spark"
-    return [job, Check("Spark settings", Status.WARNING, f"{name} is true", advice)]
+    return [*checks, Check("Spark settings", Status.WARNING, f"{name} is true", advice)]
 
 
 def _print(checks: Sequence[Check], console: Console) -> None:

@@ -10,11 +10,12 @@ import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 
-TESTED_PYTHONS = ((3, 11), (3, 12), (3, 13))
+from unskew.core.text_enum import TextEnum
+
+TESTED_PYTHONS = ((3, 10), (3, 11), (3, 12), (3, 13))
 """Those of the classifiers in pyproject.toml."""
 
 _GB = 1 << 30
@@ -36,7 +37,7 @@ _PRINT_VERSION = (
 """Run by the workers' Python: its version, and whether it has pandas and PyArrow."""
 
 
-class Status(StrEnum):
+class Status(TextEnum):
     """How a check went."""
 
     OK = "ok"

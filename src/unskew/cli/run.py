@@ -49,7 +49,9 @@ def run(
     with plain_errors(), progress() as step:
         job = read_job(file)
         if measure and not (check and not job.is_stream):
-            raise ValueError("--measure goes with --check of a batch job")
+            raise ValueError(
+                "--measure goes with --check of a batch job: add --check, or leave --measure out"
+            )
         settings = {**{name: str(value) for name, value in job.spark.conf.items()}, **spark_settings(conf)}
         df = _records(job, master or job.spark.master or "local[*]", settings, step)
         if check:
@@ -78,11 +80,13 @@ def _records(job: Job, master: str, settings: dict[str, str], step: Step) -> Dat
 
 def _checked_by_spark(job: Job, df: DataFrame, measure: bool, step: Step) -> tuple[str, str]:
     """The row of the outline that needs Spark: the columns of the output or input, or the measured plan."""
-    from unskew.jobs.build import groups, stateful_stream
+    from unskew.jobs.build import check, groups, stateful_stream
 
     step("checking the operators")
     if job.is_stream:
-        return "result", stateful_stream(job, df).schema.simpleString()
+        stream = stateful_stream(job, df)
+        check(job, stream)
+        return "result", stream.schema.simpleString()
     grouped = groups(job, df)
     if not measure:
         return "columns", df.schema.simpleString()

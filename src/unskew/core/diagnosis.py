@@ -12,12 +12,14 @@ import numpy as np
 from unskew.core.chains.plan import ChainPlan
 from unskew.core.hashing import key_iter
 from unskew.core.histogram import Floats, Histogram
+from unskew.core.html import Bar, columns, fragment, ranked
 from unskew.core.loads import imbalance, lower_bound, slot_loads
 from unskew.core.plan import make_table
 from unskew.core.planners import PLANNERS, Planner, UnsuitablePlannerError, planner_named
 from unskew.core.routing import check_slots
 from unskew.core.scheduling import makespan
 from unskew.core.splitting.join_choice import JoinChoice
+from unskew.core.text import key_label
 
 
 @dataclass(frozen=True)
@@ -138,6 +140,30 @@ class Diagnosis:
             f"imbalance {', '.join(imbalances)}, bound {self.bound:.3f})"
         )
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the advice, the slots as hashing fills them, and the heaviest keys."""
+        hashed, ours = self.verdict("hash"), self.verdict("auto")
+        facts = [
+            ("advice", self.advice),
+            (
+                "fullest slot over the mean",
+                f"hash {hashed.imbalance:.2f}, unskew {ours.imbalance:.2f}, at least {self.bound:.2f}",
+            ),
+            ("predicted speedup", f"{self.speedup:.2f} ×"),
+        ]
+        pictures = [
+            columns(
+                f"Load of every slot, {name}", verdict.loads.tolist(), float(verdict.loads.mean()), "the mean"
+            )
+            for name, verdict in (("hashed as Spark does", hashed), ("placed by unskew", ours))
+        ]
+        top = self.heavy[:10]
+        longest = max((heavy.share for heavy in top), default=1.0) or 1.0
+        bars = [Bar(key_label(heavy.key), heavy.share / longest, f"{heavy.share:.1%}") for heavy in top]
+        name = ", ".join(self.histogram.key_names) or "key"
+        title = f"Diagnosis of {name}: {self.slots} slots on {self.cores} cores"
+        return fragment(title, facts, *pictures, ranked("Heaviest keys, share of the load", bars))
+
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values, for JSON."""
         return {
@@ -247,6 +273,11 @@ def _advice(diagnosis: Diagnosis) -> str:
             f" One key alone is {heaviest.share:.1%} of the load, {heaviest.slots:.1f} slots' worth: it bounds the job "
             f"at {bound:.2f} unless the operator can merge partial results (merge=) or fewer slots are used."
         )
+        if heaviest.key is None or (isinstance(heaviest.key, tuple) and None in heaviest.key):
+            text += (
+                " That key is null, which matches nothing: in an outer join set "
+                "spark.sql.shuffle.spreadNullJoinKeys.enabled=true (Spark 4.3) or use unskew.join, which spreads it."
+            )
     return f"{text} {_next_step(diagnosis)}"
 
 

@@ -33,9 +33,15 @@ class UnreadableFileError(ValueError):
     """A file that cannot be trusted: the message says which file, what is wrong with it and what to do."""
 
 
-def encode(kind: str, version: int, meta: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> bytes:
-    """The bytes of a checked file."""
-    streams = {name: _to_ipc(table) for name, table in tables.items()}
+def encode(
+    kind: str,
+    version: int,
+    meta: Mapping[str, Any],
+    tables: Mapping[str, pa.Table],
+    compression: str | None = None,
+) -> bytes:
+    """The bytes of a checked file; `compression` is one of Arrow's, which every reader recognises."""
+    streams = {name: to_ipc(table, compression) for name, table in tables.items()}
     header = {
         "unskew": kind,
         "format": version,
@@ -53,7 +59,9 @@ def decode(data: bytes, kind: str, newest: int, name: str) -> tuple[Meta, dict[s
     header, intact = _read_header(line, name)
     claimed_kind, version = header["unskew"], header["format"]
     if claimed_kind != kind:
-        raise UnreadableFileError(f"{name}: a {claimed_kind} of unskew where a {kind} is expected")
+        raise UnreadableFileError(
+            f"{name}: a {claimed_kind} of unskew where a {kind} is expected: name a {kind}"
+        )
     if intact and isinstance(version, int) and version > newest:
         raise UnreadableFileError(
             f"{name}: {kind} format {version} is newer than this unskew reads ({newest}): upgrade unskew"
@@ -150,9 +158,11 @@ def _read_header(line: bytes, name: str) -> tuple[Meta, bool]:
         raise UnreadableFileError(f"{name}: not a file of unskew, or its first line is damaged") from error
 
 
-def _to_ipc(table: pa.Table) -> bytes:
+def to_ipc(table: pa.Table, compression: str | None = None) -> bytes:
+    """The rows as an Arrow IPC stream."""
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
+    options = pa.ipc.IpcWriteOptions(compression=compression)
+    with pa.ipc.new_stream(sink, table.schema, options=options) as writer:
         writer.write_table(table)
     return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
 

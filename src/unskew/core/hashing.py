@@ -102,9 +102,10 @@ def supported_type(key_type: pa.DataType) -> pa.DataType:
         if not fields:
             raise ValueError("a composite key needs at least one column")
         return pa.struct([pa.field(f.name, supported_type(f.type)) for f in fields])
-    if pa.types.is_large_string(t) or t == pa.string_view():
+    # by name: Arrow has views since 16
+    if pa.types.is_large_string(t) or str(t) == "string_view":
         return pa.string()
-    if pa.types.is_large_binary(t) or pa.types.is_fixed_size_binary(t) or t == pa.binary_view():
+    if pa.types.is_large_binary(t) or pa.types.is_fixed_size_binary(t) or str(t) == "binary_view":
         return pa.binary()
     if pa.types.is_timestamp(t):
         # a zone only matters for display
@@ -149,7 +150,7 @@ def _to_arrow(keys: Keys, key_type: pa.DataType | None) -> pa.Array:
         # without the type: with one, Arrow truncates 1.5 to 1
         return pa.array(values)
     except (pa.ArrowException, OverflowError, UnicodeError) as error:
-        raise ValueError(f"the keys are not values of one type: {error}") from error
+        raise ValueError(f"the keys are not values of one type, so cast them: {error}") from error
 
 
 def _composite(rows: Sequence[Any], key_type: pa.DataType | None) -> pa.StructArray:
@@ -383,13 +384,15 @@ def key_iter(keys: pa.Array) -> Iterable[Any]:
     try:
         return keys.to_pylist()  # type: ignore[no-any-return]
     except (OverflowError, ValueError):
-        # dates and times that Python cannot hold: their number of days or microseconds
+        # dates and times that Python cannot hold: their number of days or microseconds; bytes that are no text: escaped
         return [_as_python(value) for value in keys]
 
 
 def _as_python(value: pa.Scalar) -> Any:
     try:
         return value.as_py()
+    except UnicodeDecodeError:
+        return value.as_buffer().to_pybytes().decode("utf-8", "backslashreplace")
     except (OverflowError, ValueError):
         return value.value
 

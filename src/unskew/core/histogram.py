@@ -13,6 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 from unskew.core import addresses, files
 from unskew.core.addresses import Address
 from unskew.core.hashing import HASH_NAME, Hashes, Keys, as_keys, buckets_of, hash_keys, key_iter, key_repr
+from unskew.core.html import Bar, fragment, ranked
+from unskew.core.text import key_label
 
 Floats: TypeAlias = NDArray[np.float64]
 
@@ -261,6 +263,20 @@ class Histogram:
         if self.sampled < 1.0:
             parts.append(f"sampled {self.sampled:.2%}")
         return f"Histogram({', '.join(parts)})"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the heaviest keys."""
+        total = self.total or 1.0
+        top = self.top(10)
+        longest = max((weight for _, weight in top), default=1.0) or 1.0
+        facts = [
+            ("records", f"{self.records:,.0f}"),
+            ("distinct keys", f"about {self.distinct:,.0f}"),
+            ("heaviest key", f"{self.heaviest_share:.1%} of the load"),
+        ]
+        bars = [Bar(key_label(key), weight / longest, f"{weight / total:.1%}") for key, weight in top]
+        name = ", ".join(self.key_names) or "key"
+        return fragment(f"Histogram of {name}", facts, ranked("Heaviest keys, share of the load", bars))
 
     def merge(self, other: Histogram) -> Histogram:
         """Both together: associative and commutative.

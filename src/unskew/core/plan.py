@@ -18,6 +18,7 @@ import pyarrow as pa
 from unskew.core import addresses, files
 from unskew.core.addresses import Address
 from unskew.core.histogram import Floats, Histogram
+from unskew.core.html import columns, fragment
 from unskew.core.loads import Migration, check_match, imbalance, lower_bound, migration, slot_loads
 from unskew.core.planners import Planner, planner_named
 from unskew.core.routing import RoutingTable, check_slots
@@ -87,6 +88,19 @@ class Plan:
             raise ValueError(f"previous is a plan or a routing table, not a {type(previous).__name__}")
         table, reason = _table_and_reason(planner, histogram, slots, before, seed=seed, **options)
         return cls(table, histogram, planner, before, options, reason)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the load of every slot."""
+        facts = [
+            ("slots", f"{self.table.slots:,}"),
+            ("heavy keys", f"{len(self.heavy):,}"),
+            ("imbalance", f"{self.imbalance:.3f}, at least {self.bound:.3f} with whole keys"),
+        ]
+        if self.reason:
+            facts.append(("why", self.reason))
+        mean = float(self.loads.mean())
+        picture = columns("Load of every slot", self.loads.tolist(), mean, "the mean")
+        return fragment(f"Plan ({self.planner})", facts, picture)
 
     @cached_property
     def loads(self) -> Floats:

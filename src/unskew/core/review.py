@@ -6,7 +6,7 @@ A kept plan is a plan file like any other, with its journal in the first line: o
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from typing import Any, Literal, TypeAlias
 
 import pyarrow as pa
@@ -181,7 +181,7 @@ def _kept(kept: PlanInFile, histogram: Histogram, before: float, after: float, r
 
 def _figures(plan: Plan, histogram: Histogram, **more: Any) -> dict[str, Any]:
     return {
-        "at": datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S"),
+        "at": datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M:%S"),
         "version": plan.table.version,
         "slots": plan.slots,
         "records": histogram.records,

@@ -35,9 +35,13 @@ class Frame:
     def checked(self) -> Frame:
         """Refuse a frame that starts after the last row or ends before the first."""
         if self.start is not None and self.start >= _UNBOUNDED:
-            raise ValueError("a frame cannot start at Window.unboundedFollowing")
+            raise ValueError(
+                "a frame cannot start at Window.unboundedFollowing: use unboundedPreceding or a number"
+            )
         if self.end is not None and self.end <= -_UNBOUNDED:
-            raise ValueError("a frame cannot end at Window.unboundedPreceding")
+            raise ValueError(
+                "a frame cannot end at Window.unboundedPreceding: use unboundedFollowing or a number"
+            )
         return self
 
     @property
@@ -81,5 +85,7 @@ class WindowFunction:
 
     def _framed(self, frame: Frame) -> WindowFunction:
         if self.name not in AGGREGATES:
-            raise ValueError(f"{self.name} has a frame of its own: only an aggregate takes another")
+            raise ValueError(
+                f"{self.name} has a frame of its own: leave rowsBetween and rangeBetween to aggregates"
+            )
         return replace(self, frame=frame)

@@ -1,4 +1,4 @@
-"""The demo's second act: a live stateful stream on local Spark whose hot keys change, hashed and with unskew.
+"""The demo's third act: a live stateful stream on local Spark whose hot keys change, hashed and with unskew.
 
 Every record waits as a look-up would, and is counted per user. The same input runs twice: once with the table
 fixed to plain hashing, once with state that moves.
@@ -32,12 +32,12 @@ HASHED, MOVING = "hashing", "unskew"
 class Clicks:
     """How large the stream is, and how skewed."""
 
-    batches: int = 16
-    change: int = 8
-    records: int = 5000
+    batches: int = 6
+    change: int = 3
+    records: int = 2000
     users: int = 2000
     exponent: float = 1.0
-    wait: float = 0.002
+    wait: float = 0.003
     slots: int = 8
 
 
@@ -47,6 +47,22 @@ class Outcome:
 
     clicks: Clicks
     lines: dict[str, list[dict[str, Any]]]
+
+    @property
+    def gain(self) -> float:
+        """The throughput with moving state over that with hashing."""
+        return self.median(HASHED) / self.median(MOVING)
+
+    @property
+    def moved(self) -> int:
+        """How many keys got a new slot, with their state."""
+        return sum(line["moved"]["rows"] for line in self.lines[MOVING])
+
+    def strip(self, run: str) -> str:
+        """The batches of a run as bars, in order."""
+        longest = max(line["batch seconds"] for lines in self.lines.values() for line in lines[1:])
+        lengths = [line["batch seconds"] / longest for line in self.lines[run][1:]]
+        return "".join("▁▂▃▄▅▆▇█"[min(7, int(8 * length))] for length in lengths)
 
     def median(self, run: str) -> float:
         """Median seconds per batch, without the first two."""
@@ -60,7 +76,7 @@ def run(spark: SparkSession, clicks: Clicks, progress: Callable[[str], None] = l
         _write_input(root / "in", clicks)
         lines, states = {}, []
         for name in (HASHED, MOVING):
-            progress(f"streaming with {name}")
+            progress(name)
             lines[name], state = _run_stream(spark, root, name, clicks)
             states.append(state)
         if states[0] != states[1]:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import StrEnum
 from statistics import mean, median
 
+from unskew.core.text_enum import TextEnum
 from unskew.eventlog.plans import (
     AGGREGATES,
     COGROUPS,
@@ -23,8 +23,18 @@ from unskew.eventlog.plans import (
 )
 from unskew.eventlog.stages import Stage, Task
 
+BROADCAST = 32 * 2**20
+"""Bytes, as Spark counts rows in a shuffle: a side this small may be sent to every executor."""
 
-class Cause(StrEnum):
+TINY_ROWS = 10_000
+"""Groups of fewer rows in all do not matter, however small they are."""
+
+
+LEAST_SPILL = 64 * 2**20
+"""Bytes, as they were in memory: a stage whose tasks spilled this much waited for disks."""
+
+
+class Cause(TextEnum):
     """What made tasks unequal."""
 
     DATA = "data skew"
@@ -37,6 +47,7 @@ class Cause(StrEnum):
     SPILL = "spill"
     FETCHING = "slow fetch"
     SCHEDULING = "scheduling"
+    TINY = "many tiny groups"
 
 
 @dataclass(frozen=True)
@@ -59,11 +70,32 @@ def cause_of(stage: Stage) -> Cause:
     for cause, part in _PARTS.items():
         if part(stage.longest) - mean(map(part, stage.tasks)) >= beyond / 2:
             return cause
-    return Cause.SPILL if _over_mean(stage, lambda task: task.spilled) >= 1 else Cause.WORK
+    spilled = sum(task.spilled for task in stage.tasks)
+    spills = spilled >= LEAST_SPILL or _over_mean(stage, lambda task: task.spilled) >= 1
+    return Cause.SPILL if spills else Cause.WORK
 
 
-def advise(cause: Cause, shuffle: Shuffle | None) -> Advice:
-    """What to do about a stage that reads `shuffle`."""
+def has_tiny_groups(stage: Stage) -> bool:
+    """Whether a function got its rows in so many groups that wrapping them up was most of what was sent to Python.
+
+    A row takes less in Arrow than in a shuffle, unless few rows share the hundred bytes that every group costs.
+    """
+    shuffle = stage.shuffle
+    return (
+        shuffle is not None
+        and shuffle.operator in GROUPS
+        and shuffle.size is not None
+        and sum(task.shuffle_records for task in stage.tasks) >= TINY_ROWS
+        and stage.sent > shuffle.size
+    )
+
+
+def advise(cause: Cause, shuffle: Shuffle | None, source: str = "") -> Advice:
+    """What to do about a stage that reads `shuffle`, in a query that reads from `source` (`source_kind`)."""
+    if cause is Cause.INPUT and source in _SOURCES:
+        return Advice(False, _SOURCES[source])
+    if cause is Cause.SPILL:
+        return Advice(False, _NOT_FOR_UNSKEW[cause])
     if cause not in _BY_PLACEMENT:
         return Advice(False, _NOT_FOR_UNSKEW[cause])
     if shuffle is None:
@@ -82,8 +114,59 @@ def advise(cause: Cause, shuffle: Shuffle | None) -> Advice:
             f"Fewer tasks than cores: use {call} with slots=, or raise spark.sql.shuffle.partitions; adaptive "
             "execution merges small partitions up to spark.sql.adaptive.coalescePartitions.minPartitionSize.",
         )
-    skew_join = " Spark's own skew join is already at work here; unskew would replace it."
-    return Advice(True, f"Use {call}.{skew_join * shuffle.split_by_spark}")
+    if cause is Cause.TINY:
+        return Advice(
+            True,
+            f"The function gets many groups of a few rows: use {call}, which sends all groups of a task in one stream; "
+            "where an aggregate or an expression can say it, that is faster still.",
+        )
+    return Advice(True, _about_skew(shuffle, call))
+
+
+def _about_skew(shuffle: Shuffle, call: str) -> str:
+    """What to do about a hot key: where Spark alone is enough, that comes first."""
+    if shuffle.keeps_first:
+        columns = ", ".join(f'"{name}"' for name in shuffle.key)
+        return (
+            f"Only the first row of every key is kept: use unskew.latest(df, {columns}, orderBy=…), or max_by in an "
+            "aggregate: each task then sends one row per key."
+        )
+    if shuffle.operator not in JOINS:
+        return f"Use {call}."
+    if shuffle.split_by_spark:
+        return f"Use {call}. Spark's own skew join is already at work here; unskew would replace it."
+    if _can_broadcast(shuffle):
+        size = (shuffle.other_size or 0) / 1e6
+        return (
+            f"The other side is small ({size:,.1f} MB): broadcast it, with F.broadcast(…) or a higher "
+            f"spark.sql.autoBroadcastJoinThreshold, and no row is shuffled. Else use {call}."
+        )
+    texts = []
+    if set(shuffle.key) < set(shuffle.compared):
+        texts.append(
+            f"The join compares {', '.join(shuffle.compared)}, but rows are placed by {', '.join(shuffle.key)} only: "
+            "place them by all columns before anything is salted."
+        )
+    if shuffle.how in _KEEPS_NULLS and _KEEPS_NULLS[shuffle.how](shuffle.is_left):
+        texts.append(
+            "If the hot key is null (count the rows where it is), set "
+            f"spark.sql.shuffle.spreadNullJoinKeys.enabled=true (Spark 4.3) or use {call}: null matches nothing, so "
+            "its rows may go anywhere. Another hot key: the same call."
+        )
+    else:
+        texts.append(f"Use {call}.")
+    if len(shuffle.compared) > 1:
+        texts.append("Salting by hand helps only if all these columns are skewed together.")
+    return " ".join(texts)
+
+
+def _can_broadcast(shuffle: Shuffle) -> bool:
+    """Whether the other side is small and may be sent to every task: never the side whose rows are all kept."""
+    if shuffle.other_size is None or shuffle.other_size > BROADCAST:
+        return False
+    if shuffle.how in ("Inner", "InnerLike", "Cross"):
+        return True
+    return shuffle.how == "RightOuter" if not shuffle.is_left else shuffle.how in _RIGHT_MAY_BE_SENT
 
 
 def _over_mean(stage: Stage, amount: Callable[[Task], float]) -> float:
@@ -132,16 +215,38 @@ _PARTS: dict[Cause, Callable[[Task], float]] = {
     Cause.SCHEDULING: lambda task: task.seconds - task.run,
 }
 
-_BY_PLACEMENT = frozenset({Cause.DATA, Cause.WORK, Cause.FEW})
-"""Causes that another placement of keys could remove."""
+_BY_PLACEMENT = frozenset({Cause.DATA, Cause.WORK, Cause.FEW, Cause.TINY})
+"""Causes that another placement of keys, or another way to call the function, could remove."""
+
+_KEEPS_NULLS: dict[str, Callable[[bool], bool]] = {
+    "LeftOuter": lambda is_left: is_left,
+    "RightOuter": lambda is_left: not is_left,
+    "FullOuter": lambda _: True,
+}
+"""The joins whose rows with a null key Spark can spread, and on which side; inner joins drop them beforehand."""
+
+_RIGHT_MAY_BE_SENT = ("LeftOuter", "LeftSemi", "LeftAnti", "ExistenceJoin")
+
+_SOURCES = {
+    "kafka": "Kafka's partitions differ in length: set maxRecordsPerPartition (or minPartitions) on the source, so "
+    "that a long one is read by several tasks.",
+    "bucketed": "A bucket of the table holds far more rows than the others, and the join reads bucket by bucket: set "
+    "spark.sql.sources.bucketing.enabled=false for this query, then use unskew.join.",
+    "grouped": "A partition of the table holds far more rows than the others, and the join reads partition by "
+    "partition: set spark.sql.sources.v2.bucketing.partiallyClusteredDistribution.enabled=true (and "
+    "pushPartValues.enabled), so that Spark splits it and repeats the other side.",
+}
+"""What to do about input that Spark reads as the storage has dealt it."""
 
 _NOT_FOR_UNSKEW = {
-    Cause.INPUT: "The files or splits that tasks read differ in size: write files of similar size, or lower "
-    "spark.sql.files.maxPartitionBytes.",
+    Cause.INPUT: "The files or splits that tasks read differ in size, so no key is to blame: lower "
+    "spark.sql.files.maxPartitionBytes, or write files of similar size (one that cannot be split, such as gzip, stays "
+    "in one task).",
     Cause.NODE: "Tasks on one host are slow: check that machine.",
     Cause.STARTING: "The task waited for a Python worker to start: once per executor, whatever the data is like.",
     Cause.COLLECTING: "The task waited for garbage collection: give executors more memory, or run fewer tasks in each.",
-    Cause.SPILL: "The task ran out of memory and wrote to disk: give executors more memory, or use more partitions.",
+    Cause.SPILL: "The tasks ran out of memory and wrote to disk, and no key is to blame: give executors more memory, "
+    "or use more partitions (spark.sql.shuffle.partitions).",
     Cause.FETCHING: "The task waited for shuffle blocks: check the network, and the disks of the other hosts.",
     Cause.SCHEDULING: "The task waited to be launched or unpacked, or for its result to be fetched: check the driver, "
     "and look for large closures and results.",
@@ -151,6 +256,7 @@ _WITHOUT_KEY = {
     Cause.DATA: "No SQL plan in the log names the key of this shuffle (an RDD job?): unskew works on DataFrames.",
     Cause.WORK: "The stage reads no shuffle, so no key decides where records go: split the input more finely.",
     Cause.FEW: "Fewer tasks than cores: split the input more finely.",
+    Cause.TINY: "The function gets many groups of a few rows.",
 }
 
 _NOT_HASHED = {

@@ -7,13 +7,13 @@ are parsed; the others, among them the longest, are recognised by the first byte
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from unskew.eventlog.files import lines, log_files
-from unskew.eventlog.plans import Shuffle, shuffles
+from unskew.eventlog.plans import Shuffle, shuffles, source_kind
 from unskew.eventlog.stages import Query, Stage, Task
 
 Event: TypeAlias = Mapping[str, Any]
@@ -23,6 +23,7 @@ _SQL = "org.apache.spark.sql.execution.ui."
 _QUERY = "spark.sql.execution.id"
 _PYTHON_START = ("time to start Python workers", "time to initialize Python workers")
 _PYTHON_RUN = "time to run Python workers"
+_PYTHON_SENT = "data sent to Python workers"
 
 
 @dataclass
@@ -41,6 +42,7 @@ class _RunningStage:
 class _RunningQuery:
     query: Query
     shuffles: dict[int, Shuffle] = field(default_factory=dict)
+    sizes: dict[int, int] = field(default_factory=dict)
 
 
 class EventLog:
@@ -93,7 +95,10 @@ class EventLog:
                 yield from self._ended
                 self._ended.clear()
         if not has_events:
-            raise ValueError(f"{self._path}: not an event log of Spark: no line of it is an event")
+            raise ValueError(
+                f"{self._path}: not an event log of Spark: no line of it is an event; "
+                "name a file that Spark wrote with spark.eventLog.enabled=true"
+            )
         for number, attempt in list(self._running):
             self._close(number, attempt, ())
         yield from self._ended
@@ -112,7 +117,9 @@ class EventLog:
         try:
             handler(event)
         except (KeyError, TypeError, AttributeError) as error:
-            raise ValueError(f"{self._path}: damaged: an event {event['Event']} lacks {error}") from error
+            raise ValueError(
+                f"{self._path}: damaged: an event {event['Event']} lacks {error}: copy the log again"
+            ) from error
         return True
 
     def _log_start(self, event: Event) -> None:
@@ -141,6 +148,9 @@ class EventLog:
         running = self._queries.get(event["executionId"])
         if running is not None:
             running.shuffles.update(shuffles(event["sparkPlanInfo"]))
+            source = source_kind(event["sparkPlanInfo"])
+            if source and not running.query.source:
+                running.query = replace(running.query, source=source)
 
     def _query_end(self, event: Event) -> None:
         self._queries.pop(event["executionId"], None)
@@ -173,10 +183,9 @@ class EventLog:
 
     def _stage_completed(self, event: Event) -> None:
         info = event["Stage Info"]
-        counters = (counter["ID"] for counter in info["Accumulables"])
-        self._close(info["Stage ID"], info["Stage Attempt ID"], counters)
+        self._close(info["Stage ID"], info["Stage Attempt ID"], info["Accumulables"])
 
-    def _close(self, number: int, attempt: int, counters: Iterable[int]) -> None:
+    def _close(self, number: int, attempt: int, counters: Sequence[Event]) -> None:
         running = self._running.pop((number, attempt), None)
         if running is None:
             return
@@ -191,16 +200,31 @@ class EventLog:
             sum(self._cores.values()),
             running.query,
             self._shuffle(running.query, counters),
+            max((_value(counter) for counter in counters if counter.get("Name") == _PYTHON_SENT), default=0),
         )
         self._ended.append(stage)
 
-    def _shuffle(self, query: Query | None, counters: Iterable[int]) -> Shuffle | None:
-        """The shuffle that a stage read: of several, one that Spark has split, because that is the skewed side."""
+    def _shuffle(self, query: Query | None, counters: Sequence[Event]) -> Shuffle | None:
+        """The shuffle that a stage read: of several, one that Spark has split, else the one with the most records."""
         running = self._queries.get(query.number) if query else None
         if running is None:
             return None
-        shuffles_read = [running.shuffles[counter] for counter in counters if counter in running.shuffles]
-        return max(shuffles_read, key=lambda shuffle: shuffle.split_by_spark, default=None)
+        running.sizes.update((counter["ID"], _value(counter)) for counter in counters)
+        shuffles_read = [
+            (shuffle.split_by_spark, _value(counter) if counter.get("Name") == "records read" else 0, shuffle)
+            for counter in counters
+            if (shuffle := running.shuffles.get(counter["ID"])) is not None
+        ]
+        if not shuffles_read:
+            return None
+        *_, shuffle = max(shuffles_read, key=lambda item: item[:2])
+        return shuffle.sized(running.sizes)
+
+
+def _value(counter: Event) -> int:
+    """The value of a counter; 0 for one that is no number."""
+    value = counter.get("Value", 0)
+    return int(value) if isinstance(value, int) or str(value).isdigit() else 0
 
 
 def _task(info: Event, metrics: Event) -> Task:

@@ -28,7 +28,7 @@ def log_files(path: str | Path) -> list[Path]:
     if "://" in str(path):
         raise ValueError(f"{path}: only local files can be read: copy the log to this machine first")
     if not target.exists():
-        raise ValueError(f"{path}: there is no such file or folder")
+        raise ValueError(f"{path}: there is no such file or folder: check the path")
     if not target.is_dir():
         return [target]
     parts = sorted((*_order(part), part) for part in target.iterdir() if _PART.fullmatch(part.name))

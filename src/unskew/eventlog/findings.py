@@ -1,17 +1,18 @@
-"""What an event log shows: the stages whose tasks were unequal, and what that cost."""
+"""What an event log, or Spark's web interface, shows: the stages whose tasks were unequal, and what that cost."""
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from unskew.eventlog.causes import Advice, Cause, advise, cause_of
+from unskew.eventlog.causes import LEAST_SPILL, Advice, Cause, advise, cause_of, has_tiny_groups
 from unskew.eventlog.events import EventLog
+from unskew.eventlog.rest import RestApplication
 from unskew.eventlog.stages import Stage, Task
 
 LEAST_SECONDS = 0.5
@@ -100,6 +101,11 @@ class LogDiagnosis:
         """The whole diagnosis in a sentence or two."""
         if not self.tasks:
             return "No task has finished in this log."
+        if not self.uneven and self.findings:
+            others = ", ".join(
+                f"stage {finding.stage.label}: {finding.cause}" for finding in self.findings[:3]
+            )
+            return f"No stage lost time to unequal tasks, but something else cost time. {others}."
         if not self.findings:
             least = f"{LEAST_SECONDS} s and {LEAST_SHARE:.0%} of its time"
             return f"None of {self.stages:,} stages lost {least} to unequal tasks."
@@ -132,6 +138,23 @@ class LogDiagnosis:
         }
 
 
+class Application(Protocol):
+    """What is known about an application, from its log or from Spark's web interface; complete after all stages."""
+
+    application: str
+    application_id: str
+    spark_version: str
+    finished: bool
+    tasks: int
+    failed_attempts: int
+    task_seconds: float
+    shuffle_local: int
+    shuffle_remote: int
+
+    def stages(self) -> Iterator[Stage]:
+        """Every stage."""
+
+
 def diagnose_log(
     path: str | Path, *, top: int = 20, progress: Callable[[str], None] = lambda _: None
 ) -> LogDiagnosis:
@@ -140,18 +163,34 @@ def diagnose_log(
     Only the `top` worst stages are held, so that a log of any length takes little memory. A log that is still
     being written is read as far as it goes.
     """
-    log = EventLog(path, progress)
+    return diagnose_application(EventLog(path, progress), top=top)
+
+
+def diagnose_rest(
+    address: str,
+    application_id: str | None = None,
+    *,
+    top: int = 20,
+    progress: Callable[[str], None] = lambda _: None,
+) -> LogDiagnosis:
+    """Find the uneven stages of an application in Spark's web interface, a driver's or a History Server's."""
+    source = RestApplication(address, application_id, shortest=LEAST_SECONDS, progress=progress)
+    return diagnose_application(source, top=top)
+
+
+def diagnose_application(log: Application, *, top: int) -> LogDiagnosis:
+    """Find the uneven stages of an application, and hold the `top` worst of them."""
     worst: list[tuple[float, int, Finding]] = []
     stages = uneven = 0
     saved = {True: 0.0, False: 0.0}
-    for stage in log.stages():
+    for number, stage in enumerate(log.stages()):
         stages += 1
         finding = finding_of(stage)
         if finding is None:
             continue
-        uneven += 1
+        uneven += finding.saved > 0
         saved[finding.advice.fixable] += finding.saved
-        heapq.heappush(worst, (finding.saved, -uneven, finding))
+        heapq.heappush(worst, (finding.saved, -number, finding))
         if len(worst) > top:
             heapq.heappop(worst)
     return LogDiagnosis(
@@ -173,16 +212,27 @@ def diagnose_log(
 
 
 def finding_of(stage: Stage) -> Finding | None:
-    """What a stage lost to unequal tasks, or to having fewer tasks than cores; None if it hardly lost any time."""
+    """What a stage lost to unequal tasks or to having fewer tasks than cores, or what else made it slow; else None."""
     if not stage.tasks:
         return None
     if _matters(saved := stage.length - stage.even_length, stage.length):
-        cause = cause_of(stage)
-        return Finding(stage, cause, saved, advise(cause, stage.shuffle))
+        return _finding(stage, cause_of(stage), saved)
     spread = float(stage.seconds.sum()) / max(stage.cores, 1)
     if len(stage.tasks) < stage.cores and _matters(saved := stage.length - spread, stage.length):
-        return Finding(stage, Cause.FEW, saved, advise(Cause.FEW, stage.shuffle))
+        return _finding(stage, Cause.FEW, saved)
+    if stage.length < LEAST_SECONDS:
+        return None
+    if has_tiny_groups(stage):
+        return _finding(stage, Cause.TINY, 0.0)
+    if sum(task.spilled for task in stage.tasks) >= LEAST_SPILL:
+        return _finding(stage, Cause.SPILL, 0.0)
     return None
+
+
+def _finding(stage: Stage, cause: Cause, saved: float) -> Finding:
+    return Finding(
+        stage, cause, saved, advise(cause, stage.shuffle, stage.query.source if stage.query else "")
+    )
 
 
 _AMOUNTS = {

@@ -8,13 +8,17 @@ from a stage to its operator; the names of stages do not, since adaptive executi
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
-from enum import StrEnum
-from typing import Any
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
+
+from unskew.core.text_enum import TextEnum
+
+Node: TypeAlias = Mapping[str, Any]
+"""A node of a plan as an event holds it, with its children."""
 
 
-class Partitioning(StrEnum):
+class Partitioning(TextEnum):
     """How an exchange deals records to tasks."""
 
     HASH = "hash of the key"
@@ -30,13 +34,32 @@ class Shuffle:
     """A shuffle that a stage reads.
 
     `operator` is Spark's name of the operator that needed it, empty for a plain repartition; `split_by_spark` says
-    that adaptive execution has split skewed partitions of it.
+    that adaptive execution has split skewed partitions of it. For a join, `how` is its type, `compared` are the
+    columns it compares and `is_left` says which side this is; `size` is its bytes and `other_size` is the size of the
+    other side, if known.
+    `keeps_first` says that only the first row of every key is kept (`row_number() = 1`).
     """
 
     operator: str
     partitioning: Partitioning
     key: tuple[str, ...] = ()
     split_by_spark: bool = False
+    how: str = ""
+    compared: tuple[str, ...] = ()
+    is_left: bool = True
+    other_size: int | None = None
+    keeps_first: bool = False
+    size: int | None = None
+    other_counter: int | None = field(default=None, compare=False, repr=False)
+    counter: int | None = field(default=None, compare=False, repr=False)
+
+    def sized(self, sizes: Mapping[int, int]) -> Shuffle:
+        """With the bytes of both sides, where `sizes` has them by their counters."""
+        return replace(
+            self,
+            size=None if self.counter is None else sizes.get(self.counter),
+            other_size=None if self.other_counter is None else sizes.get(self.other_counter),
+        )
 
     def __str__(self) -> str:
         by = f" by {', '.join(self.key)}" if self.key else ""
@@ -66,6 +89,7 @@ _OPERATORS = frozenset(GROUPS + COGROUPS + JOINS + WINDOWS + AGGREGATES + STATEF
 
 _KINDS = {
     "hashpartitioning": Partitioning.HASH,
+    "nullawarehashpartitioning": Partitioning.HASH,
     "rangepartitioning": Partitioning.RANGE,
     "roundrobinpartitioning": Partitioning.ROUND_ROBIN,
     "singlepartition": Partitioning.SINGLE,
@@ -75,32 +99,107 @@ _READ = " read"
 """How the names of counters end that the reading stage increments: "records read", "local bytes read" and so on."""
 
 
-def shuffles(plan: Mapping[str, Any]) -> dict[int, Shuffle]:
+_SIZE = "data size"
+_FIRST_ROW = re.compile(r"row_number\(\), 1\b")
+_JOIN = re.compile(r"\w+(?:\(.*?\))? \[(.*?)\], \[(.*?)\], (\w+)")
+_SCAN = re.compile(r"Scan |FileScan|BatchScan|MicroBatchScan|\w*Scan\b")
+
+
+@dataclass(frozen=True)
+class _Above:
+    """What stands above a node in the plan, up to the next exchange."""
+
+    operator: str = ""
+    text: str = ""
+    split: bool = False
+    is_left: bool = True
+    other_counter: int | None = None
+    keeps_first: bool = False
+
+
+def shuffles(plan: Node) -> dict[int, Shuffle]:
     """The shuffles of a plan (`sparkPlanInfo` of an event), by the numbers of their read counters."""
     by_counter: dict[int, Shuffle] = {}
-    waiting: list[tuple[Mapping[str, Any], str, bool]] = [(plan, "", False)]
+    waiting: list[tuple[Node, _Above]] = [(plan, _Above())]
     while waiting:
-        node, operator, split = waiting.pop()
-        name = str(node.get("nodeName", "")).partition("(")[0].strip()
+        node, above = waiting.pop()
+        name = node_name(node)
         text = str(node.get("simpleString", ""))
         if name == "Exchange":
-            shuffle = _shuffle(text, operator, split)
-            counters = (metric for metric in node.get("metrics", ()) if metric["name"].endswith(_READ))
-            by_counter.update((metric["accumulatorId"], shuffle) for metric in counters)
-            operator, split = "", False
+            shuffle = replace(_shuffle(text, above), counter=next(iter(_counters(node, _SIZE)), None))
+            by_counter.update((number, shuffle) for number in _counters(node, _READ))
+            above = _Above()
         elif name in _OPERATORS:
-            operator = name
+            first = name == "WindowGroupLimit" and bool(_FIRST_ROW.search(text))
+            above = _Above(name, text, keeps_first=first or (above.keeps_first and name in WINDOWS))
         elif name == "AQEShuffleRead":
-            split = "skewed" in text
-        waiting += [(child, operator, split) for child in node.get("children", ())]
+            above = replace(above, split="skewed" in text)
+        children = list(node.get("children", ()))
+        if name in JOINS and len(children) == 2:
+            sizes = [next(iter(_sizes(child)), None) for child in children]
+            waiting += [
+                (child, replace(above, is_left=side == 0, other_counter=sizes[1 - side]))
+                for side, child in enumerate(children)
+            ]
+        else:
+            waiting += [(child, above) for child in children]
     return by_counter
 
 
-def _shuffle(text: str, operator: str, split: bool) -> Shuffle:
+def source_kind(plan: Node) -> str:
+    """What the plan reads, where that matters for advice: `kafka`, `bucketed`, `grouped` by storage, else nothing."""
+    waiting, kind = [plan], ""
+    while waiting:
+        node = waiting.pop()
+        text = str(node.get("simpleString", ""))
+        if _SCAN.match(node_name(node)):
+            if re.search(r"kafka", text, re.IGNORECASE):
+                return "kafka"
+            if "SelectedBucketsCount" in text or "Bucketed: true" in text:
+                kind = "bucketed"
+            elif re.search(r"groupedBy=\w", text) or "KeyGroupedPartitioning" in text:
+                kind = "grouped"
+        waiting += node.get("children", ())
+    return kind
+
+
+def node_name(node: Node) -> str:
+    """The operator of a node, without what Spark adds in parentheses."""
+    return str(node.get("nodeName", "")).partition("(")[0].strip()
+
+
+def _counters(node: Node, ending: str) -> list[int]:
+    return [metric["accumulatorId"] for metric in node.get("metrics", ()) if metric["name"].endswith(ending)]
+
+
+def _sizes(plan: Node) -> Iterator[int]:
+    """The counters of bytes in the nearest exchanges below."""
+    waiting = [plan]
+    while waiting:
+        node = waiting.pop()
+        if node_name(node) == "Exchange":
+            yield from _counters(node, _SIZE)
+        else:
+            waiting += node.get("children", ())
+
+
+def _shuffle(text: str, above: _Above) -> Shuffle:
     kind = re.match(r"Exchange (\w+)", text)
     partitioning = _KINDS.get(kind[1].lower(), Partitioning.OTHER) if kind else Partitioning.OTHER
     key = key_names(text) if partitioning is Partitioning.HASH else ()
-    return Shuffle(operator, partitioning, key, split)
+    join = _JOIN.match(_without_numbers(above.text)) if above.operator in JOINS else None
+    compared = join[1 if above.is_left else 2] if join else ""
+    return Shuffle(
+        above.operator,
+        partitioning,
+        key,
+        above.split,
+        how=join[3] if join else "",
+        compared=_split(compared),
+        is_left=above.is_left,
+        keeps_first=above.keeps_first,
+        other_counter=above.other_counter,
+    )
 
 
 def key_names(text: str) -> tuple[str, ...]:
@@ -112,8 +211,19 @@ def key_names(text: str) -> tuple[str, ...]:
     match = re.search(r"hashpartitioning\((.*), \d+\)", text)
     if not match:
         return ()
+    return _split(_without_numbers(match[1]))
+
+
+def _without_numbers(text: str) -> str:
+    return re.sub(r"#\d+L?", "", text)
+
+
+def _split(text: str) -> tuple[str, ...]:
+    """The expressions of a list, at its commas outside of parentheses."""
+    if not text:
+        return ()
     parts, depth = [""], 0
-    for letter in re.sub(r"#\d+L?", "", match[1]):
+    for letter in text:
         depth += {"(": 1, ")": -1}.get(letter, 0)
         if letter == "," and depth == 0:
             parts.append("")

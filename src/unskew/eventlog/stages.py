@@ -37,10 +37,11 @@ class Task:
 
 @dataclass(frozen=True)
 class Query:
-    """The SQL query that a stage belongs to: the number that Spark's UI shows, and where it was called."""
+    """The SQL query that a stage belongs to: the number that Spark's UI shows, where it was called, what it reads."""
 
     number: int
     description: str
+    source: str = ""
 
 
 @dataclass(frozen=True, repr=False)
@@ -49,7 +50,8 @@ class Stage:
 
     `tasks` are the successful ones in the order of their launch, one per partition. `expected` is how many there
     should be; `failed` counts attempts that did not succeed, and `speculative` the copies of slow tasks that Spark
-    started; `cores` is how many the executors had together when the stage ended.
+    started; `cores` is how many the executors had together when the stage ended; `sent` are the bytes that went to
+    Python workers.
     """
 
     number: int
@@ -62,6 +64,7 @@ class Stage:
     cores: int
     query: Query | None = None
     shuffle: Shuffle | None = None
+    sent: int = 0
 
     def __repr__(self) -> str:
         length = f", {self.length:.1f} s on {self.width} cores" if self.tasks else ""

@@ -33,27 +33,36 @@ def stateful_stream(job: Job, events: DataFrame) -> StatefulStream:
 
 def start(job: Job, ready: StatefulStream) -> LiveQuery:
     """Start a stream."""
-    plan = job.plan
     sink, saved = build_sink(job), _saved_plan(job)
     with locate_errors(job):
-        return ready.start(
-            sink,
-            checkpoint=job.path(str(job.checkpoint)),
-            slots=plan.slots,
-            plan=saved,
-            policy=job.policy,
-            placement=unskew.Placement(
-                max_slots=plan.max_slots,
-                planner=plan.planner,
-                options=plan.options,
-                budget=job.budget,
-                scaling=job.scaling,
-                buckets=plan.buckets,
-            ),
-            trigger=job.trigger,
-            name=job.name,
-            persist=job.sink.persist,
-        )
+        return ready.start(sink, plan=saved, **_start_options(job))
+
+
+def check(job: Job, ready: StatefulStream) -> None:
+    """Refuse what `start` would refuse, and write nothing."""
+    sink, saved = build_sink(job), _saved_plan(job)
+    with locate_errors(job):
+        ready.check(sink, plan=saved, **_start_options(job))
+
+
+def _start_options(job: Job) -> dict[str, Any]:
+    plan = job.plan
+    return {
+        "checkpoint": job.path(str(job.checkpoint)),
+        "slots": plan.slots,
+        "policy": job.policy,
+        "placement": unskew.Placement(
+            max_slots=plan.max_slots,
+            planner=plan.planner,
+            options=plan.options,
+            budget=job.budget,
+            scaling=job.scaling,
+            buckets=plan.buckets,
+        ),
+        "trigger": job.trigger,
+        "name": job.name,
+        "persist": job.sink.persist,
+    }
 
 
 def groups(job: Job, df: DataFrame) -> Any:

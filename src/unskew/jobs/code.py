@@ -21,7 +21,7 @@ def load_function(name: str, folder: Path) -> Callable[..., Any]:
             raise ValueError(f"{name}: there is no {attribute!r} in {module_name}: {hint}".rstrip(": "))
         value = getattr(value, attribute)
     if not callable(value):
-        raise ValueError(f"{name}: this is not a function but {type(value).__name__}")
+        raise ValueError(f"{name}: this is not a function but {type(value).__name__}: name a function")
     function: Callable[..., Any] = value
     return function
 
@@ -43,7 +43,9 @@ def _import(name: str, folder: Path) -> Any:
         return import_module(name)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
-            raise ValueError(f"{name}: it imports {error.name!r}, which is not installed") from error
+            raise ValueError(
+                f"{name}: it imports {error.name!r}, which is not installed: install it here"
+            ) from error
         hint = did_you_mean(name, [file.stem for file in folder.glob("*.py")])
         raise ValueError(
             f"there is no module {name!r} in {folder}, nor installed: {hint}".rstrip(": ")

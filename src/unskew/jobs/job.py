@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -32,6 +31,7 @@ from unskew.jobs.settings import (
 )
 from unskew.jobs.sink import SinkSettings
 from unskew.jobs.source import SourceSettings
+from unskew.jobs.toml import parsed
 
 MODES = ("stream", "batch")
 
@@ -110,7 +110,7 @@ class Job:
 def read_job(file: Path) -> Job:
     """Read and check a job file; a mistake is a ValueError that names the file, the table and the setting."""
     try:
-        return replace(parse_job(tomllib.loads(file.read_text("utf-8"))), file=file)
+        return replace(parse_job(parsed(file.read_text("utf-8"))), file=file)
     except ValueError as error:
         raise ValueError(f"{file}: {error}") from error
 
@@ -148,7 +148,8 @@ def _check_batch(job: Job) -> None:
     for i, operator in enumerate(job.operator[:-1], 1):
         if operator.apply is None:
             raise ValueError(
-                f"[operator {i}] aggregates: only the last operator of a batch job may have them"
+                f"[operator {i}] aggregates: only the last operator of a batch job may have them; "
+                "give the others a function: apply"
             )
     if len(job.operator) > 1 and any(operator.merge for operator in job.operator):
         raise ValueError("[operator] merge: chained operators keep keys whole: leave it out")

@@ -51,6 +51,10 @@ def write_report(diagnosis: Diagnosis, path: Address, *, source: str = "") -> Ad
     """Write the diagnosis as an HTML page that needs no network; `source` says where the data came from.
 
     `path` may be an address of any file system that Arrow or Spark reaches. Returns where the page is.
+
+    >>> import tempfile
+    >>> clicks = spark.range(1000).selectExpr("IF(id < 600, 'ann', CAST(id AS string)) AS user")
+    >>> path = unskew.write_report(unskew.diagnose(clicks, "user", slots=4), tempfile.mkdtemp() + "/report.html")
     """
     try:
         page = diagnosis_page(diagnosis, source=source)

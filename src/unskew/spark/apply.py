@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import types as T
 
 from unskew.spark.group_streams import (
@@ -32,6 +31,7 @@ from unskew.spark.group_streams import (
 )
 from unskew.spark.versions.private import (
     arrow_fields,
+    column_count_error,
     enforce_schema,
     fail_on_stop_iteration,
     pickle_by_value,
@@ -267,8 +267,7 @@ def _fitting(result: pa.Table, target: pa.Schema, settings: ConversionSettings) 
     table = enforce_schema(result, target, by_name=settings.by_name)
     # Spark would stop with an error that does not name the cause.
     if table.num_columns == 0 and table.num_rows:
-        counts = {"expected": str(len(target)), "actual": "0"}
-        raise PySparkRuntimeError(errorClass="RESULT_COLUMN_SCHEMA_MISMATCH", messageParameters=counts)
+        raise column_count_error(expected=len(target), actual=0)
     return table.rename_columns(target.names) if table.num_columns else table
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from unskew.spark.dealing import dealt
-from unskew.spark.keys import Key, Part, check_frame, field, key_columns
+from unskew.spark.keys import Key, Part, check_frame, column, field, key_columns
+from unskew.spark.versions.placing import by_seat, seated
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -26,4 +27,5 @@ def apply_plan(plan: Plan, df: DataFrame, key: Key | None = None, *more: Part) -
     plan.check(keys.type)
     if any(name.lower() == SLOT for name in df.columns):
         raise ValueError(f"the DataFrame has a column {field(df, SLOT).name!r} already: rename it first")
-    return dealt(df, keys, plan.table, SLOT).repartitionById(plan.slots, SLOT)
+    seat = seated(df.sparkSession, plan.slots, column(SLOT))
+    return by_seat(dealt(df, keys, plan.table, SLOT), plan.slots, seat)

@@ -26,6 +26,7 @@ from unskew.spark.options import Options
 from unskew.spark.parallelism import cores_of
 from unskew.spark.sampling import KeySample, histogram_of_sample, key_array, sample_keys
 from unskew.spark.sketches import MOST_BUCKETS, SketchedColumns, aggregates, histogram_of
+from unskew.spark.versions.collecting import arrow_table
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -68,6 +69,11 @@ def plan_chain(
 
     Half of the records are held out: `expected` of the plan is the share of them that stays. If that is
     no better than hashing, the pairs were chance, and the plan is for balance alone.
+
+    >>> posts = spark.range(1000).selectExpr("id % 4 AS region", "id % 4 * 10 + id % 3 AS hashtag")
+    >>> plan = unskew.plan_chain(posts, ["region", "hashtag"], slots=2)
+    >>> plan.expected > plan.hash_locality
+    True
     """
     check_batch(df)
     columns = chain_columns(df, keys)
@@ -82,7 +88,8 @@ def plan_chain(
         raise ValueError(f"a chain is measured with at most {MOST_BUCKETS} buckets, not {buckets}")
     if previous is not None and len(previous.tables) != len(columns):
         raise ValueError(
-            f"previous has tables for {len(previous.tables)} operators, but there are {len(columns)}"
+            f"previous has tables for {len(previous.tables)} operators, but there are {len(columns)}: "
+            "pass a plan of the same keys"
         )
     servers = slots if servers is None else servers
     if isinstance(servers, bool) or not isinstance(servers, int) or servers < 1 or slots % servers:
@@ -170,7 +177,7 @@ def _histograms(df: DataFrame, keys: Sequence[KeyColumns], buckets: int) -> list
     added: dict[str, Column] = {}
     structs = []
     for i, key in enumerate(keys):
-        sketched = SketchedColumns.beside(df.columns, list(added))
+        sketched = SketchedColumns.beside(df.sparkSession, df.columns, list(added))
         added |= sketched.of(key)
         structs.append(F.struct(*aggregates(sketched, buckets)).alias(str(i)))
     figures = df.withColumns(added).agg(*structs).collect()[0]
@@ -195,14 +202,13 @@ def _pairs(
         .groupBy(*columns["a"], *columns["b"])
         .agg(F.sum(half).cast("double").alias("first"), F.count(F.lit(1)).cast("double").alias("both"))
     )
-    heaviest = (
+    heaviest = arrow_table(
         by_pair.select("first", "both", *(F.struct(*parts[side]).alias(side) for side in "ab"))
         .withColumns(
             {f"hash_{side}": F.xxhash64(*(f"{side}.{part}" for part in parts[side])) for side in "ab"}
         )
         .orderBy(F.col("both").desc(), "hash_a", "hash_b")
         .limit(most)
-        .toArrow()
     )
     keys = [key_array(heaviest[side].combine_chunks(), key) for side, key in (("a", a), ("b", b))]
     hashes = (heaviest["hash_a"].to_numpy(), heaviest["hash_b"].to_numpy())
@@ -233,7 +239,9 @@ def check_chain(
     if servers is not None:
         raise ValueError("the plan already fixes the number of servers: leave servers out")
     if len(plan.tables) < len(keys):
-        raise ValueError(f"the plan has tables for {len(plan.tables)} operators, but there are {len(keys)}")
+        raise ValueError(
+            f"the plan has tables for {len(plan.tables)} operators, but there are {len(keys)}: plan these keys"
+        )
     plan.plans[0].check(key_columns(df, keys[0]).type, options.slots)
 
 

@@ -13,6 +13,7 @@ from unskew.spark.keys import free_name
 from unskew.spark.options import Options, hashing_suffices, observed, plan_for
 from unskew.spark.sampling import measured_columns
 from unskew.spark.user_function import without_column, without_slot
+from unskew.spark.versions.grouped import check_method
 from unskew.spark.versions.private import is_remote
 from unskew.spark.worth import MEASURING, reason_to_step_aside, requires_all_keys
 
@@ -53,6 +54,7 @@ class Cogrouped:
 
     def _apply(self, method: str, func: Callable[..., Any], schema: StructType | str) -> DataFrame:
         spark = self.left.df.sparkSession
+        check_method(spark, method)
         plan = None
         if not self._steps_aside(method, func, schema):
             plan = self.plan
@@ -69,8 +71,8 @@ class Cogrouped:
         else:
             # A column: Spark does not see that two expressions place both sides alike, and would shuffle them again.
             name = free_name("__slot", self.left.df.columns, self.right.df.columns)
-            left, right = (side._on_slot_column(plan.table, name) for side in sides)
-            func = without_slot(without_column(func, 2, name), 2)
+            left, right = (side._on_slot_column(plan.table, name, cogrouped=True) for side in sides)
+            func = without_slot(without_column(func, 2, name), 2, last=True)
         result: DataFrame = getattr(left.cogroup(right), method)(func, schema)
         return result
 

@@ -27,6 +27,7 @@ from unskew.core.routing import RoutingTable
 from unskew.spark.keys import KeyColumns, column, free_name
 from unskew.spark.row_order import content_hashes, has_fixed_order, hashable_columns
 from unskew.spark.slot_expression import slot_column
+from unskew.spark.versions.placing import by_seat, seated
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -51,7 +52,8 @@ def dealt(df: DataFrame, keys: KeyColumns, table: RoutingTable, name: str) -> Da
 
 def dealt_out(df: DataFrame, keys: KeyColumns, table: RoutingTable, name: str) -> DataFrame:
     """The rows in the partitions of their slots; `name` must be free, and is no column of the result."""
-    return dealt(df, keys, table, name).repartitionById(table.slots, name).drop(name)
+    seat = seated(df.sparkSession, table.slots, column(name))
+    return by_seat(dealt(df, keys, table, name), table.slots, seat).drop(name)
 
 
 def _by_lot(df: DataFrame, keys: KeyColumns, table: RoutingTable, name: str, *made_from: Column) -> DataFrame:

@@ -42,6 +42,13 @@ def diagnose(
 
     `join` is a DataFrame that is joined next by the key, which has the same names there; `how` is the type of the join.
     The diagnosis then has a `join`, which compares plain Spark, whole keys and split keys: `print(diagnosis.join)`.
+
+    >>> clicks = spark.range(1000).selectExpr("IF(id < 600, 'ann', CAST(id AS string)) AS user")
+    >>> diagnosis = unskew.diagnose(clicks, "user", slots=4)
+    >>> [(key.key, key.share) for key in diagnosis.heavy[:1]]
+    [('ann', 0.6)]
+    >>> "unskew.groupBy(df, 'user')" in diagnosis.advice
+    True
     """
     check_batch(df)
     parts = key_parts(key, *more)

@@ -59,9 +59,13 @@ class Explained:
 
 
 def explained(df: DataFrame) -> Explained | None:
-    """Spark's plans for the DataFrame, or None if it does not tell or the text cannot be read; no Spark job runs."""
+    """Spark's plans for the DataFrame, or None if it does not tell or the text cannot be read; no Spark job runs.
+
+    PySpark makes a temporary view for this and drops it, and to drop a view of a cached DataFrame is to take it from
+    the cache. So the view is of another DataFrame, whose filter Spark's optimizer removes.
+    """
     try:
-        text = df.sparkSession.sql("EXPLAIN COST SELECT * FROM {df}", df=df).collect()[0][0]
+        text = df.sparkSession.sql("EXPLAIN COST SELECT * FROM {df}", df=df.where("true")).collect()[0][0]
     except PySparkException:
         return None
     match = re.fullmatch(

@@ -47,7 +47,7 @@ class ConversionSettings:
 
     @classmethod
     def of(cls, conf: Callable[[str], str | None]) -> ConversionSettings:
-        """Read from a session's `conf.get`."""
+        """Read by a function that gives the value of a setting, or None if this version of Spark does not have it."""
         pandas = "spark.sql.execution.pythonUDF.pandas."
         names = (
             "spark.sql.legacy.execution.pandas.groupedMap.assignColumnsByName",

@@ -1,8 +1,4 @@
-"""`groupBy`, `cogroup` and `thenBy` on slots: the same groups as Spark's, in better balanced partitions.
-
-The classes here return each other, so they share a module: `Grouped` (by `groupBy`), `ChainedGroups` (by `thenBy`) and
-`PlannedChain` (what is left of a chain after its first operator).
-"""
+"""`groupBy` and `cogroup` on slots: the same groups as Spark's, in better balanced partitions."""
 
 from __future__ import annotations
 
@@ -10,16 +6,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any
 
 from unskew.core.chains.plan import ChainPlan
 from unskew.core.histogram import DEFAULT_BUCKETS
 from unskew.core.plan import Plan
 from unskew.core.routing import RoutingTable
-from unskew.spark.chain import check_chain, plan_chain
+from unskew.spark.apply_to_groups import apply_to_groups
+from unskew.spark.chain import check_chain
 from unskew.spark.cogrouped import Cogrouped
 from unskew.spark.combining import combines
-from unskew.spark.dealing import dealt, dealt_out
+from unskew.spark.dealing import dealt
 from unskew.spark.explained import Explained, explained
 from unskew.spark.kept import Kept, KeptPlan
 from unskew.spark.keys import (
@@ -28,28 +25,24 @@ from unskew.spark.keys import (
     Part,
     check_batch,
     column,
-    field,
     free_name,
     grouping_columns,
     key_parts,
 )
 from unskew.spark.measure import Sample
-from unskew.spark.no_measure import measuring_allowed, warn_plain
-from unskew.spark.options import Options, hashing_suffices, observed, plan_for, split_plan
+from unskew.spark.options import Options, hashing_suffices, observed, plan_for
 from unskew.spark.pivoted import Pivoted
-from unskew.spark.placed_groups import apply_by_partition, kept_in_place, placed_by_spark
 from unskew.spark.placement import JoinedRows, joined_rows, placed, placed_by
 from unskew.spark.sampling import measured_columns
-from unskew.spark.slot_expression import slot_column
-from unskew.spark.user_function import without_column, without_slot
-from unskew.spark.worth import MEASURING, Kind, reason_to_step_aside, requires_all_keys
+from unskew.spark.slot_expression import seat_column
+from unskew.spark.versions.placing import by_slot_and_key, by_slot_column
+from unskew.spark.worth import MEASURING, Kind, reason_to_step_aside, requires_all_keys, shuffled_bytes
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, GroupedData
     from pyspark.sql.types import StructType
 
-Next = TypeVar("Next", covariant=True)
-"""What `applyInPandas` of a chain returns: the groups of the next operator."""
+    from unskew.spark.chained_groups import ChainedGroups
 
 
 def group_by(
@@ -68,6 +61,16 @@ def group_by(
     Nothing runs until a method of the result is called. Then the key is measured (unless `plan` is given: a
     plan or the path of a saved one), a table is planned, and the rows are shuffled once, by slot. With the planner
     "auto" a key without harmful skew is placed by hash alone.
+
+    >>> clicks = spark.createDataFrame([("ann", 2), ("ann", 4), ("bob", 3)], "user string, n int")
+    >>> largest = lambda rows: rows.nlargest(1, "n")
+    >>> unskew.groupBy(clicks, "user").applyInPandas(largest, "user string, n int").orderBy("user").show()
+    +----+---+
+    |user|  n|
+    +----+---+
+    | ann|  4|
+    | bob|  3|
+    +----+---+
     """
     check_batch(df)
     keys = grouping_columns(df, key, *more)
@@ -95,7 +98,12 @@ class Grouped:
         """The plan even if hashing is as good; None if rows cannot be placed by this key."""
         if self.keys.obstacle is not None:
             return None
-        return plan_for([(self.df, self.keys)], self.options)
+        return plan_for([(self.df, self.keys)], self.options, size=self._size)
+
+    @cached_property
+    def _size(self) -> float | None:
+        """The bytes that Spark expects the rows to have; `_steps_aside` notes them, so that Spark is asked once."""
+        return None
 
     @cached_property
     def _rows(self) -> DataFrame:
@@ -116,7 +124,7 @@ class Grouped:
         With `merge` a key that is too heavy for one slot may be split: `func` then gets a part of its rows,
         and `merge` gets the partial results of a key (one or more) and returns the final ones.
         """
-        return self._apply("applyInPandas", func, schema, merge)
+        return apply_to_groups(self, "applyInPandas", func, schema, merge)
 
     def applyInArrow(
         self,
@@ -125,7 +133,7 @@ class Grouped:
         merge: Callable[..., Any] | None = None,
     ) -> DataFrame:
         """Map every group with `func`, as PySpark's method of this name does; `merge` as in `applyInPandas`."""
-        return self._apply("applyInArrow", func, schema, merge)
+        return apply_to_groups(self, "applyInArrow", func, schema, merge)
 
     def agg(self, *exprs: Column | dict[str, str]) -> DataFrame:
         """Aggregate every group, as PySpark's method of this name does.
@@ -186,7 +194,8 @@ class Grouped:
             raise ValueError(f"cogroup takes what unskew.groupBy returns, not {type(other).__name__}")
         if len(self.keys.names) != len(other.keys.names):
             raise ValueError(
-                f"cannot cogroup by {self.keys.names} and {other.keys.names}: the keys differ in length"
+                f"cannot cogroup by {self.keys.names} and {other.keys.names}: the keys differ in length; "
+                "name as many columns on both sides"
             )
         if self.keys.types() != other.keys.types():
             raise ValueError(
@@ -222,6 +231,8 @@ class Grouped:
             raise ValueError(
                 f"plan is what unskew.plan_chain returns or the path of a saved one, not a {type(plan).__name__}"
             )
+        from unskew.spark.chained_groups import ChainedGroups  # which returns Grouped
+
         chain = (self.keys.parts, key_parts(key, *more))
         check_chain(self.df, chain, self.options, servers, plan)
         return ChainedGroups(self.df, chain, self.options, servers, plan)
@@ -273,7 +284,7 @@ class Grouped:
             return plain
         plan = None
         if not (chooses and self._steps_aside(spark_plan, "aggregate")):
-            plan = plan_for([(self.df, self.keys)], self.options, kind="aggregate")
+            plan = plan_for([(self.df, self.keys)], self.options, kind="aggregate", size=self._size)
         if plan is None or hashing_suffices(plan, self.options):
             return plain if self._rows is self.df else method(self._plain(self._rows))
         shuffled = placed(self._rows, self.keys, plan.table)
@@ -281,6 +292,8 @@ class Grouped:
 
     def _steps_aside(self, spark_plan: Explained | None, kind: Kind) -> bool:
         """Whether plain Spark should do what it would do by this plan; a kept plan needs no measuring."""
+        if spark_plan is not None:
+            vars(self)["_size"] = shuffled_bytes(spark_plan.logical)
         reason = reason_to_step_aside(
             spark_plan,
             kind,
@@ -295,200 +308,17 @@ class Grouped:
         The slot is an expression of the key, so grouping by both is grouping by key, and Spark sees that the shuffle
         by slot suffices.
         """
-        return rows.groupBy(slot_column(table, self.keys.hash()).alias(name), *self.keys.columns())
+        return rows.groupBy(self._seat(table).alias(name), *self.keys.columns())
 
-    def _on_slot_column(self, table: RoutingTable, name: str) -> GroupedData:
-        """Rows shuffled and grouped by slot, a column called `name` that the user's function must not see, and key."""
-        routed = dealt(self._rows, self.keys, table, name)
-        return routed.repartitionById(table.slots, name).groupBy(column(name), *self.keys.columns())
+    def _seat(self, table: RoutingTable) -> Column:
+        """What rows placed by the table are shuffled by."""
+        return seat_column(self.df.sparkSession, table, self.keys.hash())
 
-    def _in_slots(self, rows: DataFrame, table: RoutingTable) -> DataFrame:
-        """The rows shuffled by slot. Nothing notices later that split keys are placed, since they are not together."""
-        if table.is_split:
-            return dealt_out(rows, self.keys, table, free_name("__slot", self.df.columns))
-        return placed(rows, self.keys, table)
-
-    def _apply(
-        self,
-        method: str,
-        func: Callable[..., Any],
-        schema: StructType | str,
-        merge: Callable[..., Any] | None,
-    ) -> DataFrame:
-        if merge is None:
-            self.options.refuse_split("pass merge= to combine the partial results")
+    def _on_slot_column(self, table: RoutingTable, name: str, *, cogrouped: bool = False) -> GroupedData:
+        """Rows shuffled and grouped by key and slot, a column called `name` that the user's function must not see."""
+        routed, keys = dealt(self._rows, self.keys, table, name), self.keys.columns()
+        if cogrouped:
+            routed = by_slot_and_key(routed, table.slots, name, keys)
         else:
-            self.options.refuse_whole()
-        plain: DataFrame = getattr(self._plain(), method)(func, schema)
-        if merge is not None:
-            self._check_partial(plain)
-        joined = self._after_join() if merge is None and self._can_stream_partitions() else None
-        if self.keys.obstacle is not None:
-            result, spark_plan, plan = plain, None, None
-        elif joined is not None:
-            in_place = kept_in_place(joined.rows, self.keys, column(joined.slot))
-            return apply_by_partition(
-                in_place, self.df.columns, self.keys, method, func, schema, plain.schema
-            )
-        else:
-            spark_plan = explained(plain) if self.options.leaves_choice() else None
-            table = self._placed_by(spark_plan) if merge is None else None
-            aside = (
-                table is None and self.options.leaves_choice() and self._steps_aside(spark_plan, "function")
-            )
-            plan = None
-            if not aside and table is None:
-                plan = self.plan if merge is None else self._split_plan()
-            rows = self._rows
-            if self._can_stream_partitions():
-                # Also if hashing is as good as any table: a stream per partition is faster than a stream per group.
-                by_plan = None if aside or table is not None else plan or self._plan
-                if table is not None:
-                    in_place = kept_in_place(rows, self.keys, slot_column(table, self.keys.hash()))
-                elif by_plan is not None:
-                    in_place = self._in_slots(rows, by_plan.table)
-                else:
-                    in_place = placed_by_spark(rows, self.keys, spark_plan)
-                result = apply_by_partition(
-                    in_place, self.df.columns, self.keys, method, func, schema, plain.schema
-                )
-            elif table is not None:
-                result = self._apply_by_group(rows, table, method, func, schema)
-            elif plan is None:
-                result = plain if rows is self.df else getattr(self._plain(rows), method)(func, schema)
-            else:
-                shuffled = self._in_slots(rows, plan.table)
-                result = self._apply_by_group(shuffled, plan.table, method, func, schema)
-        if merge is None:
-            return result
-        merged: DataFrame = getattr(result.groupBy(*map(column, self.keys.result_names)), method)(
-            merge, schema
-        )
-        return merged
-
-    def _can_stream_partitions(self) -> bool:
-        """Whether `apply` works with this Spark: it uses PySpark's private conversions, which differ by version."""
-        return self.df.sparkSession.version.startswith("4.3.")
-
-    def _apply_by_group(
-        self,
-        rows: DataFrame,
-        table: RoutingTable,
-        method: str,
-        func: Callable[..., Any],
-        schema: StructType | str,
-    ) -> DataFrame:
-        """One Arrow stream per group of placed rows, by PySpark's own method."""
-        name = free_name("__slot", self.df.columns)
-        if table.is_split:
-            # A split key's slot is a column: an expression would be computed again after the shuffle, and differ.
-            grouped = self._on_slot_column(table, name)
-            func = without_column(func, 1, name)
-        else:
-            grouped = self._by_slot(rows, table, name)
-        result: DataFrame = getattr(grouped, method)(without_slot(func, 1), schema)
-        return result
-
-    def _check_partial(self, partial: DataFrame) -> None:
-        try:
-            for name in self.keys.result_names:
-                field(partial, name)
-        except ValueError as error:
-            raise ValueError(
-                f"merge= groups the partial results by key, so schema needs it: {error}"
-            ) from error
-
-    def _split_plan(self) -> Plan | None:
-        """The plan for an operator that can merge."""
-        # Not `self.plan`: that hashing is as good as any table holds for whole keys only.
-        return None if self._plan is None else split_plan(self._plan) or self.plan
-
-
-@dataclass(frozen=True)
-class ChainedGroups(Generic[Next]):
-    """Rows grouped by a key, whose results are then grouped by others; what `thenBy` returns.
-
-    `applyInPandas` and `applyInArrow` are those of the first operator. What they return has those of the next operator,
-    and the last operator gives a DataFrame.
-    """
-
-    df: DataFrame
-    keys: tuple[tuple[Part, ...], ...]
-    options: Options
-    servers: int | None = None
-    saved_plan: ChainPlan | None = None
-
-    def thenBy(self, key: Key, *more: Part) -> ChainedGroups[PlannedChain[Next]]:
-        """One more operator after these."""
-        keys = (*self.keys, key_parts(key, *more))
-        check_chain(self.df, keys, self.options, self.servers, self.saved_plan)
-        return ChainedGroups(self.df, keys, self.options, self.servers, self.saved_plan)
-
-    @cached_property
-    def plan(self) -> ChainPlan:
-        """The tables of all operators: those of the saved plan, else measures the keys and plans."""
-        if self.saved_plan is not None:
-            return self.saved_plan
-        return plan_chain(
-            self.df,
-            self.keys,
-            slots=self.options.slots,
-            servers=self.servers,
-            sample=self.options.sample,
-            buckets=self.options.buckets,
-        )
-
-    def __repr__(self) -> str:
-        source = "saved plan" if self.saved_plan is not None else self.options.summary()
-        return f"ChainedGroups({_path(self.keys)}, {source})"
-
-    def applyInPandas(self, func: Callable[..., Any], schema: StructType | str) -> Next:
-        """Map every group of the first key with `func`; returns the rows grouped by the next key."""
-        return self._planned().applyInPandas(func, schema)
-
-    def applyInArrow(self, func: Callable[..., Any], schema: StructType | str) -> Next:
-        """Map every group of the first key with `func`; returns the rows grouped by the next key."""
-        return self._planned().applyInArrow(func, schema)
-
-    def _planned(self) -> PlannedChain[Next]:
-        if self.saved_plan is None and not measuring_allowed(self.df):
-            warn_plain("groupBy")
-            return PlannedChain(self.df, self.keys, (None,) * len(self.keys))
-        return PlannedChain(self.df, self.keys, self.plan.plans)
-
-
-@dataclass(frozen=True)
-class PlannedChain(Generic[Next]):
-    """Rows and the two or more operators that are still to run on them, each with its plan."""
-
-    df: DataFrame
-    keys: tuple[tuple[Part, ...], ...]
-    plans: tuple[Plan | None, ...]
-
-    def __repr__(self) -> str:
-        plan = self.plans[0]
-        return f"PlannedChain({_path(self.keys)}, {'plain Spark' if plan is None else f'{plan.slots} slots'})"
-
-    def applyInPandas(self, func: Callable[..., Any], schema: StructType | str) -> Next:
-        """Map every group of the next key with `func`."""
-        return self._after(self._grouped().applyInPandas(func, schema))
-
-    def applyInArrow(self, func: Callable[..., Any], schema: StructType | str) -> Next:
-        """Map every group of the next key with `func`."""
-        return self._after(self._grouped().applyInArrow(func, schema))
-
-    def _grouped(self) -> Grouped:
-        return group_by(self.df, self.keys[0], plan=self.plans[0])
-
-    def _after(self, result: DataFrame) -> Next:
-        rest: PlannedChain[Any] = PlannedChain(result, self.keys[1:], self.plans[1:])
-        return cast("Next", rest if len(rest.keys) > 1 else rest._grouped())
-
-
-def _path(keys: Sequence[tuple[Part, ...]]) -> str:
-    return ", then ".join(f"by {', '.join(map(_label, parts))}" for parts in keys)
-
-
-def _label(part: Part) -> str:
-    # str(column) is Column<'its text'>
-    return part if isinstance(part, str) else str(part).removeprefix("Column<'").removesuffix("'>")
+            routed = by_slot_column(routed, table.slots, name)
+        return routed.groupBy(*keys, column(name))

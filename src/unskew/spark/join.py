@@ -69,6 +69,17 @@ def join(
     partitioned, Spark would split the skewed partition, the join is short, or the keys are even enough. With `plan` or
     `planner` the join is routed, unless no column of one side has to equal one of the other, or a side is broadcast by
     a hint.
+
+    >>> clicks = spark.createDataFrame([("ann", 2), ("ann", 4), ("bob", 3)], "user string, n int")
+    >>> homes = spark.createDataFrame([("ann", "Rome"), ("eve", "Oslo")], "user string, home string")
+    >>> unskew.join(clicks, homes, "user", "left").orderBy("n").show()
+    +----+---+----+
+    |user|  n|home|
+    +----+---+----+
+    | ann|  2|Rome|
+    | bob|  3|NULL|
+    | ann|  4|Rome|
+    +----+---+----+
     """
     for df in (left, right):
         check_frame(df)

@@ -58,7 +58,7 @@ def check_names(df: DataFrame, names: Sequence[str]) -> None:
     if not names:
         raise ValueError("name at least one key column")
     if len({field(df, name).name for name in names}) < len(names):
-        raise ValueError(f"a key column is named twice: {', '.join(names)}")
+        raise ValueError(f"a key column is named twice: {', '.join(names)}; name each once")
 
 
 def weights_of(left: DataFrame, right: DataFrame, weight: str | None) -> tuple[str | None, str | None]:

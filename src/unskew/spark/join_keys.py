@@ -32,6 +32,7 @@ from unskew.spark.worth import operator_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
+    from pyspark.sql import types as T
 
 _ATTRIBUTE = r"\w+#\d+L?"
 _TYPE = r"\w+(?:\(\d+,\s?\d+\))?"
@@ -45,6 +46,9 @@ _JOIN = re.compile(
 )
 _PROJECTED = rf"{_ATTRIBUTE}(?: AS {_ATTRIBUTE})?"
 _PROJECT = re.compile(rf"Project \[({_PROJECTED}(?:, {_PROJECTED})*)\]")
+_CHAR = "__CHAR_VARCHAR_TYPE_STRING"
+"""Where Spark notes that a column of strings is a CHAR or VARCHAR, and of which length."""
+
 _BELOW_JOIN = ("Sort", "Exchange", "BroadcastExchange", "Filter")
 
 
@@ -78,7 +82,7 @@ class JoinKeys:
 
 def named_keys(left: DataFrame, right: DataFrame, names: Sequence[str]) -> JoinKeys | None:
     """The keys of a join by names that both sides have; None if Spark compares them in a way that cannot be read."""
-    types = [[_field_type(df, name) for name in names] for df in (left, right)]
+    types = [[_compared_type(df, name) for name in names] for df in (left, right)]
     if types[0] == types[1]:
         parts = tuple(map(KeyPart, names))
         return JoinKeys(parts, parts)
@@ -160,8 +164,10 @@ def _parts(text: str, names: dict[str, str]) -> list[KeyPart | None]:
     return parts
 
 
-def _field_type(df: DataFrame, name: str) -> Any:
-    return df.select(column(name)).schema.fields[0].dataType
+def _compared_type(df: DataFrame, name: str) -> tuple[T.DataType, object]:
+    """The type of a column, and its length if it is a CHAR: Spark pads the shorter of two before it compares them."""
+    (described,) = df.select(column(name)).schema.fields
+    return described.dataType, described.metadata.get(_CHAR)
 
 
 def _unambiguous(df: DataFrame, name: str) -> bool:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
@@ -21,13 +21,15 @@ from unskew.core.splitting.split_plan import SplitPlan
 from unskew.spark.explained import Explained
 from unskew.spark.join_inputs import Sides
 from unskew.spark.join_options import JoinOptions
-from unskew.spark.join_worth import shuffle_partitions, split_cost, splits_skew, whole_cost, worth_routing
+from unskew.spark.join_worth import split_cost, splits_skew, whole_cost, worth_routing
 from unskew.spark.kept import KeptPlan
 from unskew.spark.measure import measure_inputs
 from unskew.spark.no_measure import measuring_allowed, warn_plain
 from unskew.spark.options import planning_of
 from unskew.spark.parallelism import buckets_for, cores_of, default_slots
+from unskew.spark.row_order import may_differ
 from unskew.spark.sampling import budget_for
+from unskew.spark.settings import shuffle_partitions
 from unskew.spark.worth import shuffled_bytes
 
 if TYPE_CHECKING:
@@ -35,12 +37,6 @@ if TYPE_CHECKING:
 
 _CONFIRMED_TYPES = (T.StringType, T.ByteType, T.ShortType, T.IntegerType, T.LongType)
 """Keys that a full join may split: Spark and Python write them alike, so that they can be compared one by one."""
-
-_MAY_DIFFER = re.compile(
-    r"\b(?:rand|randn|random|uuid|shuffle|spark_partition_id|monotonically_increasing_id|first|last|any_value"
-    r"|first_value|last_value)\(|UDF|Python|Sample|Limit"
-)
-"""In the text of a plan: what may yield other rows or other keys when it runs again."""
 
 
 @dataclass(frozen=True)
@@ -203,7 +199,7 @@ def splittable_keys(
     none = np.zeros(0, np.int64)
     if not by_name or explanation is None or any(len(side.parts) > 1 for side in sides):
         return none
-    if any(_MAY_DIFFER.search(node.text) for node in explanation.logical.walk()):
+    if may_differ(explanation.logical):
         return none
     types = [side.df.select(side.parts[0].column()).schema.fields[0].dataType for side in sides]
     compared = [isinstance(each, _CONFIRMED_TYPES) for each in types]
@@ -214,8 +210,12 @@ def splittable_keys(
     hashes = histogram.hashes[heavy]
     if not len(hashes):
         return none
+    try:
+        values = histogram.keys.filter(pa.array(heavy)).to_pylist()
+    except UnicodeDecodeError:  # bytes that are no text: Spark replaces them, so they cannot be compared
+        return none
     on_both = _keys_on_both(sides, hashes)
-    keys = zip(hashes.tolist(), histogram.keys.filter(heavy).to_pylist(), strict=True)
+    keys = zip(hashes.tolist(), values, strict=True)
     return np.array([key_hash for key_hash, key in keys if key in on_both], np.int64)
 
 

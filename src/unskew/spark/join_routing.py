@@ -20,6 +20,7 @@ from unskew.spark.join_keys import KeyPart
 from unskew.spark.keys import KeyColumns, column, field, free_name, key_columns
 from unskew.spark.row_order import has_fixed_order, hashable_columns
 from unskew.spark.slot_expression import slot_column
+from unskew.spark.versions.placing import by_slot_and_key
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -80,13 +81,13 @@ class Side:
         return None if self.weight is None else self.measured.columns[-1]
 
     def routed(self, table: RoutingTable, name: str, *, spread: bool) -> DataFrame:
-        """The rows in the partitions of their slots, with the slot in the column `name`."""
+        """The rows in the partitions of their slots, with the column `name` that tells slots apart."""
         slot = slot_column(table, F.xxhash64(*(part.column() for part in self.parts)))
         if spread and self.has_nulls:
             slot = F.when(self.has_key, slot).otherwise(spread_slot(self.df, table.slots))
         # never null, but only this tells Spark
         slots = self.df.withColumn(name, F.coalesce(slot, F.lit(0)))
-        return slots.repartitionById(table.slots, name)
+        return by_slot_and_key(slots, table.slots, name, [part.column() for part in self.parts])
 
 
 def spread_slot(df: DataFrame, slots: int) -> Column:

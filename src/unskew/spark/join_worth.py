@@ -14,7 +14,7 @@ from unskew.core.planners.auto import expected_time
 from unskew.core.scheduling import makespan
 from unskew.spark.explained import Explained
 from unskew.spark.keys import KeyColumns
-from unskew.spark.settings import setting
+from unskew.spark.settings import setting, shuffle_partitions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,7 +28,6 @@ ROUTED_COST_OF_NUMBERS = 1.9
 SPLIT_COST = 1.05
 """What splitting costs beyond that: rows are dealt out, and those of a copied side exploded."""
 
-_PARTITIONS = 200
 _THRESHOLD, _FACTOR = 256 << 20, 5.0
 _UNITS = {"": 0, "b": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
 
@@ -88,11 +87,6 @@ def splits_skew(
         if node.bytes * heaviest > max(threshold, factor * median):
             return True
     return False
-
-
-def shuffle_partitions(spark: SparkSession) -> int:
-    """How many partitions Spark's own shuffle has, before AQE merges small ones."""
-    return int(setting(spark, "spark.sql.shuffle.partitions") or _PARTITIONS)
 
 
 def parsed_bytes(text: str, default: float) -> float:

@@ -102,7 +102,7 @@ def named_key_columns(df: DataFrame, key: Key, *more: Part) -> KeyColumns:
     parts = key_parts(key, *more)
     names = [field(df, part).name for part in parts]  # type: ignore[arg-type]  # refuses what is no name
     if len(set(names)) < len(names):
-        raise ValueError(f"a key column is named twice: {', '.join(map(str, parts))}")
+        raise ValueError(f"a key column is named twice: {', '.join(map(str, parts))}; name each once")
     keys = key_columns(df, [column(name) for name in names])
     for part in keys.fields:
         if isinstance(part.dataType, T.DayTimeIntervalType | T.YearMonthIntervalType):
@@ -284,13 +284,17 @@ def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def lots() -> Column:
-    """A random number between 0 and 1 for each row, the same in every run.
+LOTS = "rand(6364136223846793005)"
+"""In SQL, a random number between 0 and 1 for each row, the same in every run.
 
-    Spark draws the same numbers for the same seed and partition. With a common seed, a sample might be drawn
-    by the very numbers that the key was made from.
-    """
-    return F.rand(seed=6_364_136_223_846_793_005)
+Spark draws the same numbers for the same seed and partition. With a common seed, a sample might be drawn by the very
+numbers that the key was made from.
+"""
+
+
+def lots() -> Column:
+    """The same as a column."""
+    return F.expr(LOTS)
 
 
 def free_name(name: str, *taken: Sequence[str]) -> str:

@@ -24,6 +24,7 @@ from unskew.spark.sampling import (
     sample_keys,
 )
 from unskew.spark.sketches import merged_hashes
+from unskew.spark.versions.collecting import arrow_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -53,6 +54,10 @@ def measure(
     (`unskew.spark.sampling`): all of small data, some hundred thousand of big data. `sample=None` counts all
     records by key, in the JVM. A float below 1 is a share of the records; a whole number is about how many to read, and
     costs another job to count them all.
+
+    >>> clicks = spark.createDataFrame([("ann", 2), ("ann", 4), ("bob", 3)], "user string, n int")
+    >>> unskew.measure(clicks, "user").top(2)
+    [('ann', 2.0), ('bob', 1.0)]
     """
     check_batch(df)
     keys = key_columns(df, key, *more)
@@ -129,7 +134,7 @@ def _count(df: DataFrame, keys: KeyColumns, buckets: int, weight: str | None, tr
     both = both.unionAll(
         by_bucket.select(F.lit(False), F.col("__b"), "__n", "__w", "__d", "__least", no_key.alias("__k"))
     )
-    rows = both.toArrow()
+    rows = arrow_table(both)
     check_loads(rows["__least"].drop_null().to_numpy(), weight)
     return _histogram(rows, keys, buckets)
 
@@ -199,5 +204,6 @@ def check_weight(df: DataFrame, weight: str | None) -> None:
     """Refuse a weight that is not a column of numbers; no Spark job runs."""
     if weight is not None and not isinstance(field(df, weight).dataType, T.NumericType):
         raise ValueError(
-            f"weight column {weight!r} is not a number but {field(df, weight).dataType.simpleString()}"
+            f"weight column {weight!r} is not a number but {field(df, weight).dataType.simpleString()}: "
+            "cast it, or name another"
         )

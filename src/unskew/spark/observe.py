@@ -13,7 +13,8 @@ from pyspark.sql import functions as F
 
 from unskew.core.histogram import DEFAULT_BUCKETS, Histogram
 from unskew.spark.keys import Key, KeyColumns, Part, check_batch, key_columns
-from unskew.spark.sketches import MOST_BUCKETS, SketchedColumns, aggregates, histogram_of
+from unskew.spark.sketches import HEAVY, MOST_BUCKETS, SketchedColumns, aggregates, histogram_of, item_type
+from unskew.spark.versions.counting import in_sketched_form
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -68,6 +69,7 @@ class Observed:
         return self._histogram(figures[0])
 
     def _histogram(self, figures: dict[str, Any]) -> Histogram:
+        figures = in_sketched_form(figures, self.buckets, HEAVY, item_type(self.keys))
         if self.skips_null:
             counted = {
                 name: [row for row in figures[name] or [] if row["item"] is not None] for name in _ITEMS
@@ -82,9 +84,12 @@ class Observed:
 def observe(df: DataFrame, key: Key, *more: Part, buckets: int = DEFAULT_BUCKETS) -> Observed:
     """Measure `df` by `key` while the user's own job runs on the returned `Observed.df`; starts no job.
 
-    >>> observed = unskew.observe(events, "user")  # doctest: +SKIP
-    >>> unskew.groupBy(observed.df, "user", plan=plan).applyInPandas(score, schema)  # doctest: +SKIP
-    >>> plan = unskew.plan(observed.histogram, slots=64, previous=plan)  # doctest: +SKIP
+    >>> clicks = spark.createDataFrame([("ann", 2), ("ann", 4), ("bob", 3)], "user string, n int")
+    >>> observed = unskew.observe(clicks, "user")
+    >>> sorted(row.user for row in observed.df.collect())
+    ['ann', 'ann', 'bob']
+    >>> observed.histogram.top(1)
+    [('ann', 2.0)]
     """
     check_batch(df)
     keys = key_columns(df, key, *more)
@@ -99,7 +104,7 @@ def observe_keys(df: DataFrame, keys: KeyColumns, buckets: int, *, skips_null: b
     An observed aggregate cannot have a FILTER, so the hash of such rows is null, and that null is not read back.
     """
     observation = Observation()
-    sketched = SketchedColumns.beside(df.columns)
+    sketched = SketchedColumns.beside(df.sparkSession, df.columns)
     added = sketched.of(keys)
     if skips_null:
         any_null = reduce(or_, (part.isNull() for part in keys.columns()))

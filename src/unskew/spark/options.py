@@ -122,21 +122,23 @@ def plan_for(
     options: Options,
     operator: str = "groupBy",
     kind: Kind = "function",
+    size: float | None = None,
 ) -> Plan | None:
     """The plan of one operator over one or more inputs: the one in the options, else they are measured and planned.
 
-    None leaves the work to plain Spark: there is no plan and measuring is off, or a kept plan cannot be used.
+    `size` is that of all inputs in bytes, if Spark was asked already. None leaves the work to plain Spark: there is no
+    plan and measuring is off, or a kept plan cannot be used.
     """
     if isinstance(options.plan, Plan):
         return options.plan
     df, _ = inputs[0]
     if isinstance(options.plan, KeptPlan):
-        measured = partial(_measured_plan, inputs, options, kind)
+        measured = partial(_measured_plan, inputs, options, kind, size)
         return options.plan.plan_for(df, planning_of(df, options), measured, operator)
     if not measuring_allowed(df):
         warn_plain(operator)
         return None
-    return _measured_plan(inputs, options, kind)
+    return _measured_plan(inputs, options, kind, size)
 
 
 def observed(
@@ -165,10 +167,14 @@ def planning_of(df: DataFrame, options: Options) -> Planning:
     return Planning(slots, cores_of(spark) or slots, options.planner)
 
 
-def _measured_plan(inputs: Sequence[tuple[DataFrame, KeyColumns]], options: Options, kind: Kind) -> Plan:
+def _measured_plan(
+    inputs: Sequence[tuple[DataFrame, KeyColumns]], options: Options, kind: Kind, size: float | None
+) -> Plan:
     df, keys = inputs[0]
     spark = df.sparkSession
-    slots = options.slots or default_slots(spark, sum(size_of(each) for each, _ in inputs))
+    if size is None and not options.slots:
+        size = sum(size_of(each) for each, _ in inputs)
+    slots = options.slots or default_slots(spark, size or 0.0)
     buckets = options.buckets if options.slots else buckets_for(slots, options.buckets)
     check_slots(slots, buckets)
     weighted = [(side, side_keys, options.weight) for side, side_keys in inputs]

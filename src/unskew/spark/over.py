@@ -32,12 +32,14 @@ from unskew.spark.over_order import OrderBy, OrderColumn, order_columns
 from unskew.spark.over_pieces import PREFIX, cut_window
 from unskew.spark.parallelism import buckets_for, cores_of, default_slots
 from unskew.spark.placement import placed
+from unskew.spark.row_order import may_differ
 from unskew.spark.sampling import (
     KeySample,
     budget_for,
     histogram_of_sample,
     sample_keys,
 )
+from unskew.spark.settings import setting
 from unskew.spark.slot_expression import slot_subquery
 from unskew.spark.worth import MEASURING, reason_to_step_aside, requires_all_keys, size_of
 
@@ -141,7 +143,9 @@ class Over:
                     f"{type(function).__name__}: unskew.over has to see which function it computes"
                 )
             if name.lower() in names:
-                raise ValueError(f"two columns are called {name!r}: names differ in more than case")
+                raise ValueError(
+                    f"two columns are called {name!r}: rename one; case does not tell them apart"
+                )
             names.add(name.lower())
             if isinstance(function.column, str) and not set(".`") & set(function.column):
                 field(self.df, function.column)
@@ -200,7 +204,14 @@ class Over:
             return "two columns have the same name"
         if any(name.startswith(PREFIX) for name in names):
             return f"a column's name begins with {PREFIX}"
-        return next((call.obstacle for call in calls if call.obstacle is not None), None)
+        arguments = [call.argument for call in calls if call.argument is not None]
+        computed = explained(self.df.select("*", *arguments))
+        # what is read twice must be the same both times; what is copied must not be computed after that
+        if computed is None or (may_differ(computed.logical) and any(call.needs_summary for call in calls)):
+            return "the input may have other values when it is read again: write it to a table first"
+        ansi = setting(self.df.sparkSession, "spark.sql.ansi.enabled") != "false"
+        obstacles = (call.obstacle(ansi=ansi) for call in calls)
+        return next((each for each in obstacles if each is not None), None)
 
     def _measured(self, *, with_order: bool) -> tuple[Plan | None, KeySample | None]:
         """The plan for whole keys, and a sample of the order values of hot keys."""
@@ -238,7 +249,7 @@ class Over:
         even = plan.histogram.total / cores
         extra = _ROUTED + layout.copied
         names = {call.function.name for call in calls}
-        if any(call.frame is None or None in (call.frame.start, call.frame.end) for call in calls):
+        if any(call.needs_summary for call in calls):
             extra += _SUMMARISED
         if "dense_rank" in names:
             extra += _DISTINCT
@@ -284,6 +295,18 @@ def over(
     of all pieces complete the result. Floating-point sums are added in another order, so their last digits may differ.
 
     Where no key is hot, or cutting cannot pay or is impossible, keys stay whole: `planned` says why.
+
+    >>> from unskew import windows
+    >>> clicks = spark.createDataFrame([("ann", 2), ("ann", 4), ("bob", 3)], "user string, n int")
+    >>> by_user = unskew.over(clicks, "user", orderBy="n")
+    >>> by_user.withColumns(place=windows.row_number(), so_far=windows.sum("n")).orderBy("n").show()
+    +----+---+-----+------+
+    |user|  n|place|so_far|
+    +----+---+-----+------+
+    | ann|  2|    1|     2|
+    | bob|  3|    1|     3|
+    | ann|  4|    2|     6|
+    +----+---+-----+------+
     """
     check_batch(df)
     keys = grouping_columns(df, key)

@@ -22,11 +22,15 @@ from pyspark.sql import types as T
 from unskew.core.window_functions import AGGREGATES, OFFSETS, Frame, WindowFunction
 from unskew.spark.keys import column
 from unskew.spark.over_layout import Reach
+from unskew.spark.row_order import is_collated
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, WindowSpec
 
 Side = Literal["before", "after", "all"]
+
+_MOST_DIGITS, _DIGITS_OF_A_SUM, _KEPT_SCALE = 38, 10, 6
+"""Of decimals: the most digits, those that a sum has more than its summands, those always kept behind the point."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,9 +43,8 @@ class Call:
     argument_type: T.DataType | None
     frame: Frame | None
 
-    @property
-    def obstacle(self) -> str | None:
-        """Why this function cannot be computed from pieces of a key."""
+    def obstacle(self, *, ansi: bool) -> str | None:
+        """Why this function cannot be computed from pieces of a key; `ansi` says whether overflow is an error."""
         function, frame = self.function, self.frame
         if frame is None:
             return None
@@ -51,8 +54,23 @@ class Call:
                 return f"{self.name}: {function.name} of a long frame that ignores nulls depends on all rows between"
             if frame.kind == "range" and ((frame.end or 0) < 0 or (frame.start or 0) > 0):
                 return f"{self.name}: the frame of {function.name} may end anywhere before the row"
+        if function.name in ("min", "max") and unbounded and is_collated(self.argument_type or T.NullType()):
+            return f"{self.name}: of strings that are equal under a collation, plain Spark takes the first"
         if function.name == "mean" and unbounded and not _is_divisible(self.argument_type):
             return f"{self.name}: the mean of {_text(self.argument_type)} is rounded from the whole sum"
+        if function.name == "sum" and unbounded and isinstance(self.argument_type, T.DecimalType):
+            return self._obstacle_of_decimals(self.argument_type, ansi=ansi)
+        return None
+
+    def _obstacle_of_decimals(self, kind: T.DecimalType, *, ansi: bool) -> str | None:
+        """Why sums of pieces cannot be added up: only if the sum may have more digits than Spark's decimals."""
+        if kind.precision + _DIGITS_OF_A_SUM <= _MOST_DIGITS:
+            return None
+        if not ansi:
+            return f"{self.name}: a sum of {_text(kind)} that is null may be one of no rows or one that is too large"
+        # Spark makes room for one more digit before the point by dropping one of more than six behind it
+        if self.frame is not None and not self.frame.is_whole and kind.scale > _KEPT_SCALE:
+            return f"{self.name}: Spark rounds the sum of two decimals as long as those of {_text(kind)}"
         return None
 
     @property
@@ -66,6 +84,13 @@ class Call:
         if self.frame.kind == "rows":
             return Reach(self.frame.before, self.frame.after)
         return Reach(range_before=self.frame.before, range_after=self.frame.after)
+
+    @property
+    def needs_summary(self) -> bool:
+        """Whether it needs figures of rows that its piece does not see, which are read a second time for that."""
+        if self.frame is None:
+            return self.function.name not in OFFSETS
+        return self.frame.start is None or self.frame.end is None
 
     @property
     def counts_rows(self) -> bool:

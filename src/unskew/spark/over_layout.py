@@ -230,7 +230,7 @@ def _span(
             place = sample.back(piece.start, reach.rows_before)
             begins += [() if place is None else sample.values[place]]
         if reach.range_before:
-            begins += [(order[0].shifted(begins[0][0], -reach.range_before),)]
+            begins += [_moved(order[0], begins[0], -reach.range_before) or ()]
         below = _sorted(order, begins)[0] or None
     if piece.end < last:
         ends = [sample.values[piece.end]]
@@ -240,9 +240,19 @@ def _span(
             endless = place is None
             ends += [] if place is None else [sample.values[place]]
         if reach.range_after:
-            ends += [(order[0].shifted(ends[0][0], reach.range_after),)]
+            moved = _moved(order[0], ends[0], reach.range_after)
+            endless = endless or moved is None
+            ends += [] if moved is None else [moved]
         above = None if endless else _sorted(order, ends)[-1]
     return below, above
+
+
+def _moved(order: OrderColumn, place: Values, distance: int) -> Values | None:
+    """The place so far from another; None if it is beyond all values."""
+    try:
+        return (order.shifted(place[0], distance),)
+    except OverflowError:
+        return None
 
 
 def _sorted(order: Sequence[OrderColumn], places: Sequence[Values]) -> list[Values]:

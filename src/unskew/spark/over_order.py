@@ -12,6 +12,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Context
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -22,6 +23,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from unskew.spark.keys import column, field
+from unskew.spark.versions.types import is_calendar_interval, is_variant
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -39,6 +41,9 @@ _DIRECTION = re.compile(r"^Column<'(.*) (ASC|DESC) NULLS (FIRST|LAST)'>$", re.DO
 
 _OPERATOR = re.compile(r"(?<![\w`])([^\w\s(),.'`\"]+)\(")
 """An operator as the text of a Column has it, such as + in +(a, 1); SQL reads it back in backticks only."""
+
+_EXACT = Context(prec=80)
+"""Decimals of Spark with one whole number added."""
 
 _WHOLE_NUMBERS = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
 _COMPARED = (
@@ -73,12 +78,16 @@ class OrderColumn:
             return getattr(self.type, "collation", "UTF8_BINARY") in (None, "UTF8_BINARY")
         return isinstance(self.type, _COMPARED)
 
-    def sampled(self) -> Column:
-        """What is measured of it."""
+    def shortened(self) -> Column:
+        """As much of it as a constant has."""
         assert self.value is not None
         if isinstance(self.type, T.StringType | T.BinaryType):
             return F.substring(self.value, 1, LONGEST)
         return self.value
+
+    def sampled(self) -> Column:
+        """What is measured of it: of a text the bytes, which need not be valid UTF-8."""
+        return self.shortened().cast("binary") if isinstance(self.type, T.StringType) else self.shortened()
 
     def before(self, constant: Any) -> Column:
         """Whether a row sorts before the constant; never null."""
@@ -105,7 +114,7 @@ class OrderColumn:
         return np.array([null if each is None else code[each] for each in constants], np.int64)
 
     def constants(self, values: pa.Array) -> list[Any]:
-        """The measured values as Python constants: dates in days, times in microseconds."""
+        """The measured values as Python constants: text in bytes, dates in days, times in microseconds."""
         if isinstance(self.type, T.DateType):
             values = values.cast(pa.int32())
         elif isinstance(self.type, T.TimestampType | T.TimestampNTZType):
@@ -114,7 +123,10 @@ class OrderColumn:
         return constants
 
     def shifted(self, constant: Any, distance: int) -> Any:
-        """The constant, moved by that much in the direction of the order as RANGE frames are, or a bit more."""
+        """The constant, moved by that much in the direction of the order as RANGE frames are, or a bit more.
+
+        An OverflowError if no value of the type is that large or that small.
+        """
         if constant is None or (isinstance(constant, float) and not math.isfinite(constant)):
             return constant
         step = distance if self.ascending else -distance
@@ -123,9 +135,16 @@ class OrderColumn:
             slack = 1e-6 * (abs(constant) + abs(step))
             return constant + step + (slack if step > 0 else -slack)
         if isinstance(self.type, T.DecimalType):
-            return constant + step
-        most = 2**31 - 1 if isinstance(self.type, T.DateType) else 2**63 - 1
-        return min(max(constant + step, -most), most)
+            # Python's own context has 28 digits, Spark 38
+            moved = _EXACT.add(constant, step)
+            if moved.copy_abs() >= _EXACT.power(10, self.type.precision - self.type.scale):
+                raise OverflowError
+            return moved
+        moved = constant + step
+        bits = 31 if isinstance(self.type, T.DateType) else 63
+        if not -(2**bits) <= moved < 2**bits:
+            raise OverflowError
+        return moved
 
     def _literal(self, constant: Any) -> Column:
         if isinstance(self.type, T.DateType):
@@ -134,6 +153,8 @@ class OrderColumn:
             return F.timestamp_micros(F.lit(constant))
         if isinstance(self.type, T.TimestampNTZType):
             return F.lit(str(np.datetime64(constant, "us"))).cast("timestamp_ntz")
+        if isinstance(self.type, T.StringType):
+            return F.lit(constant).cast("string")
         return F.lit(constant)
 
 
@@ -257,13 +278,11 @@ def _has_order(kind: T.DataType) -> bool:
         return _has_order(kind.elementType)
     if isinstance(kind, T.StructType):
         return all(_has_order(each.dataType) for each in kind.fields)
-    return not isinstance(kind, T.MapType | T.VariantType | T.CalendarIntervalType)
+    return not (isinstance(kind, T.MapType) or is_calendar_interval(kind) or is_variant(kind))
 
 
 def _comparable(value: Any) -> Any:
-    """A value that Python compares as Spark does: text by its bytes, NaN after all numbers."""
-    if isinstance(value, str):
-        return value.encode("utf-8", "surrogatepass")
+    """A value that Python compares as Spark does: NaN after all numbers."""
     if isinstance(value, float):
         return (1, 0.0) if value != value else (0, value)
     return value

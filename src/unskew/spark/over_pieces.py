@@ -4,9 +4,9 @@
     rows of hot keys ──▶ figures by interval ──▶ figures before, behind and of all, by piece ──broadcast──▶ ┘
 
 The summary reads the hot keys' rows a second time, only the columns that it needs, and combines them before it
-shuffles. Functions that look at a few neighbours only (`lag`, bounded frames) need none. Should the rows not be the
-same when they are read again, or fewer near a cut than the sample promised, the query fails and says so: no row is ever
-wrong.
+shuffles. Functions that look at a few neighbours only (`lag`, bounded frames) need none. Should there be other rows
+when they are read again, or fewer near a cut than the sample promised, the query fails and says so. It counts rows:
+other values in as many rows go unnoticed.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from unskew.spark.over_layout import Layout, Reach
 from unskew.spark.over_order import OrderColumn, Values, before
 from unskew.spark.row_order import hashable_columns
 from unskew.spark.slot_expression import slot_column
+from unskew.spark.versions.placing import by_seat, seated
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -106,12 +107,9 @@ def cut_window(
         rows = rows.select("*", *(expr.alias(f"{PREFIX}h{i}") for i, expr in enumerate(keys.columns())))
         rows = rows.join(F.broadcast(summary), reduce(and_, here, F.col(_PIECE) == F.col(_OF)), "left")
     rows = rows.select("*", _is_bad(layout, reach, bool(totals)).alias(_BAD))
-    results = {part.call.name.lower(): _result(part, result[part.call.name]) for part in parts}
+    results = {part.call.name: _result(part, result[part.call.name]) for part in parts}
     return rows.select(
-        *(
-            results.get(each.name.lower(), column(each.name)).alias(each.name, **_metadata(each))
-            for each in result
-        )
+        *(results.get(each.name, column(each.name)).alias(each.name, **_metadata(each)) for each in result)
     )
 
 
@@ -158,8 +156,9 @@ def _routed(rows: DataFrame, layout: Layout, *, copies: bool, ties: bool) -> Dat
         owner = F.coalesce(F.get(_literal(owners, "array<int>"), interval), F.lit(-1))
         rows = rows.select("*", owner.alias(_PIECE))
     slot = F.when(F.col(_PIECE) < 0, F.col(_HOME)).otherwise(_of_piece(layout.slot_of, "int"))
-    rows = rows.select("*", F.coalesce(slot, F.lit(0)).alias(_SLOT)).drop(_HOME, _INTERVAL)
-    rows = rows.repartitionById(layout.slots, F.col(_SLOT))
+    slot = seated(rows.sparkSession, layout.slots, F.coalesce(slot, F.lit(0)))
+    rows = rows.select("*", slot.alias(_SLOT)).drop(_HOME, _INTERVAL)
+    rows = by_seat(rows, layout.slots, F.col(_SLOT))
     if not ties:
         return rows
     # behind the shuffle, which random numbers would make larger by half
@@ -189,7 +188,7 @@ def _edges(
     hot: DataFrame, keys: KeyColumns, order: Sequence[OrderColumn], layout: Layout, parts: Sequence[Part]
 ) -> DataFrame:
     """The values in the first and last row of each hot key, found among the rows beyond the sampled ones."""
-    cut = [replace(each, value=each.sampled()) for each in layout.order]
+    cut = [replace(each, value=each.shortened()) for each in layout.order]
     is_first, is_last = F.lit(False), F.lit(False)
     for i, key in enumerate(layout.keys):
         mine = F.col(_HOME) == layout.slots + i
@@ -243,7 +242,8 @@ def _result(part: Part, described: T.StructField) -> Column:
     bad = F.col(_BAD)
     if part.call.needs_edge:
         bad = bad | ((F.col(_PIECE) >= 0) & ~F.coalesce(F.col(f"{EDGE}_known"), F.lit(False)))
-    value = F.when(bad, F.raise_error(F.lit(_CHANGED))).otherwise(value)
+    # Not as the other branch of a CASE: that would tell Spark that the value may be null.
+    value = F.coalesce(F.when(bad, F.raise_error(F.lit(_CHANGED)).cast(described.dataType)), value)
     if described.nullable or not isinstance(described.dataType, T.NumericType):
         return value
     return F.coalesce(value, F.lit(0).cast(described.dataType))  # never null, but only this tells Spark

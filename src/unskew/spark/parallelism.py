@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pyspark.errors import PySparkException
 
 from unskew.core.histogram import DEFAULT_BUCKETS
-from unskew.spark.settings import setting
+from unskew.spark.settings import DEFAULT_PARTITIONS, setting, shuffle_partitions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,8 +28,6 @@ _BYTES_PER_SLOT = 256 << 20
 _BYTES_WORTH_A_SLOT = 8 << 20
 """Less data does not get a slot of its own as long as every core has one: each slot is a task, which takes time."""
 
-_SPARK_DEFAULT_PARTITIONS = 200
-
 
 def cores_of(spark: SparkSession) -> int | None:
     """How many tasks Spark runs at once, as far as this client can know; with dynamic allocation, may run at once."""
@@ -45,20 +43,28 @@ def cores_of(spark: SparkSession) -> int | None:
 def default_slots(spark: SparkSession, size: float = 0.0) -> int:
     """The slots of a plan for which no number was given.
 
-    `spark.sql.shuffle.partitions` if the user has set it. Else three per core, or one where there are very many cores
-    or little data (`size` in bytes, 0 if unknown); never fewer than the data needs; and Spark's own number for a
-    shuffle if the cores are unknown or may grow without limit.
+    `spark.sql.shuffle.partitions` if the user has set it. Else three per core, or one where there are very many cores;
+    never fewer than the data needs; and Spark's own number for a shuffle if the cores are unknown or may grow without
+    limit. Little data (`size` in bytes, 0 if unknown) gets fewer, down to one per core: where the user has set the
+    partitions, only if Spark may merge small ones as well.
     """
-    partitions = int(setting(spark, "spark.sql.shuffle.partitions") or _SPARK_DEFAULT_PARTITIONS)
-    if partitions != _SPARK_DEFAULT_PARTITIONS:
-        return max(partitions, 1)
+    partitions = shuffle_partitions(spark)
     cores = cores_of(spark)
-    most = min(MOST_SLOTS, int(size / _BYTES_WORTH_A_SLOT) + 1 if size else MOST_SLOTS)
+    worth = int(size / _BYTES_WORTH_A_SLOT) + 1 if size else MOST_SLOTS
+    if partitions != DEFAULT_PARTITIONS:
+        fewer = cores is not None and size and _merges_partitions(spark)
+        return max(min(partitions, max(2, cores or 0, worth)) if fewer else partitions, 1)
+    most = min(MOST_SLOTS, worth)
     slots = partitions if cores is None else max(2, cores, min(SLOTS_PER_CORE * cores, most))
     if _grows_without_limit(spark):
         slots = max(slots, partitions)
     needed = int(min(size / _BYTES_PER_SLOT, MOST_SLOTS))
     return max(slots, needed)
+
+
+def _merges_partitions(spark: SparkSession) -> bool:
+    names = ("spark.sql.adaptive.enabled", "spark.sql.adaptive.coalescePartitions.enabled")
+    return all(setting(spark, name) != "false" for name in names)
 
 
 def buckets_for(slots: int, buckets: int = DEFAULT_BUCKETS) -> int:

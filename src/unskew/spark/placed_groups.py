@@ -6,6 +6,7 @@ From here `apply` runs the user's function on a partition as one stream of Arrow
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Window
@@ -16,6 +17,8 @@ from unskew.spark.explained import Explained
 from unskew.spark.group_streams import ConversionSettings, Layout
 from unskew.spark.keys import KeyColumns, column, free_name
 from unskew.spark.user_function import argument_count, takes_batches
+from unskew.spark.versions.grouped import has_group_iterators
+from unskew.spark.versions.settings_since import setting_or_none
 from unskew.spark.worth import operator_of, own_exchanges
 
 if TYPE_CHECKING:
@@ -50,9 +53,10 @@ def apply_by_partition(
 ) -> DataFrame:
     """One Arrow stream per partition of placed rows; `result_schema` is `schema` as Spark has parsed it."""
     apply = in_pandas if method == "applyInPandas" else in_arrow
-    settings = ConversionSettings.of(placed.sparkSession.conf.get)
+    settings = ConversionSettings.of(partial(setting_or_none, placed.sparkSession))
     ordered, layout = _in_order(placed, user_columns, keys)
-    run = apply(func, argument_count(func), layout, result_schema, settings, in_pieces=takes_batches(func))
+    in_pieces = takes_batches(func) and has_group_iterators(placed.sparkSession)
+    run = apply(func, argument_count(func), layout, result_schema, settings, in_pieces=in_pieces)
     return ordered.mapInArrow(run, schema)
 
 

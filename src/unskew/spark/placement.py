@@ -8,6 +8,7 @@ slot and key gets an exchange from Spark wherever the rows are not so placed.
 from __future__ import annotations
 
 import re
+import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,7 +21,8 @@ from pyspark.sql import functions as F
 from unskew.core.routing import RoutingTable
 from unskew.spark.explained import Explained, explained
 from unskew.spark.keys import KeyColumns, column
-from unskew.spark.slot_expression import fingerprint, slot_column
+from unskew.spark.slot_expression import fingerprint, seat_column
+from unskew.spark.versions.placing import by_seat
 from unskew.spark.worth import operator_of, own_exchanges
 
 if TYPE_CHECKING:
@@ -30,17 +32,20 @@ _MOST_TABLES = 64
 """A process rarely has more plans in use; the oldest is forgotten, and its rows are then shuffled again."""
 
 _tables: OrderedDict[int, RoutingTable] = OrderedDict()
+_lock = threading.Lock()
 
 _FINGERPRINT = re.compile(r"-least\((\d+), ")
 
 
 def placed(df: DataFrame, keys: KeyColumns, table: RoutingTable) -> DataFrame:
     """The rows shuffled by slot, which later operators by the same key will notice."""
-    _tables[fingerprint(table)] = table
-    _tables.move_to_end(fingerprint(table))
-    while len(_tables) > _MOST_TABLES:
-        _tables.popitem(last=False)
-    return df.repartitionById(table.slots, slot_column(table, keys.hash()))
+    number = fingerprint(table)
+    with _lock:
+        _tables[number] = table
+        _tables.move_to_end(number)
+        while len(_tables) > _MOST_TABLES:
+            _tables.popitem(last=False)
+    return by_seat(df, table.slots, seat_column(df.sparkSession, table, keys.hash()))
 
 
 def placed_by(
@@ -60,7 +65,7 @@ def placed_by(
         table = _tables.get(int(shown[1])) if shown else None
         if table is None or (wanted is not None and not table.same_routes(wanted)):
             continue
-        if _needs_no_shuffle(df, keys, slot_column(table, keys.hash())):
+        if _needs_no_shuffle(df, keys, seat_column(df.sparkSession, table, keys.hash())):
             return table
     return None
 
@@ -94,11 +99,17 @@ def remember_join(
 def joined_rows(df: DataFrame, keys: KeyColumns, wanted: RoutingTable | None = None) -> JoinedRows | None:
     """The rows of a join by this very key, if `df` is its result, placed by `wanted` if that is given."""
     found = _joined.get(df)
-    if found is None or not all(isinstance(part, str) for part in keys.parts):
+    if found is None or not all(isinstance(part, str) for part in keys.parts) or _is_cached(df):
         return None
     same_key = sorted(map(str.lower, keys.names)) == sorted(map(str.lower, found.names))
     same_table = wanted is None or found.table.same_routes(wanted)
     return found if same_key and same_table else None
+
+
+def _is_cached(df: DataFrame) -> bool:
+    """Whether the rows are to be read from a cache, which the rows with their slots would not be."""
+    level = df.storageLevel
+    return level.useMemory or level.useDisk
 
 
 def _needs_no_shuffle(df: DataFrame, keys: KeyColumns, slot: Column) -> bool:

@@ -47,6 +47,14 @@ def plan_join(
     The plan copies at most `most_copied` times the rows of both sides. It balances the rows that are read plus
     `output_cost` times those that are emitted. It can be saved and used by later runs; a key that has become hot since
     then stays whole, and one that has vanished costs nothing. A full join cannot use a plan that was made before.
+
+    >>> clicks = spark.range(1000).selectExpr("IF(id < 600, 'ann', CAST(id AS string)) AS user", "id AS n")
+    >>> homes = clicks.select("user").distinct().selectExpr("user", "'Rome' AS home")
+    >>> plan = unskew.plan_join(clicks, homes, "user", slots=4)
+    >>> list(plan.grids)
+    ['ann']
+    >>> unskew.join(clicks, homes, "user", plan=plan).count()
+    1000
     """
     join = _Join.of(
         left,

@@ -46,6 +46,14 @@ def repartition(
     only. Which row of a large value goes where is as good as random, and planned so that a file exceeds the limit less
     than once in 10¹² files. For a limit without exception add `.option("maxRecordsPerFile", rows_per_file)` to the
     write.
+
+    >>> import tempfile
+    >>> folder = tempfile.mkdtemp()
+    >>> rows = spark.range(100).selectExpr("id", "id % 10 > 0 AS common")
+    >>> files = unskew.repartition(rows, "common", rows_per_file=50)
+    >>> files.write.partitionBy("common").mode("overwrite").parquet(folder)
+    >>> spark.read.parquet(folder).count()
+    100
     """
     check_batch(df)
     names = [part.name for part in named_key_columns(df, key, *more).fields]
@@ -84,6 +92,8 @@ def _folders(df: DataFrame, names: Sequence[str]) -> KeyColumns:
     """The key by which Spark names folders: it writes an empty string where it writes null."""
     texts = {each.name for each in df.schema.fields if isinstance(each.dataType, T.StringType)}
     parts = [
-        F.nullif(column(name), F.lit("")).alias(name) if name in texts else column(name) for name in names
+        # not F.nullif: Spark 3.5 cannot resolve it here
+        F.when(column(name) != F.lit(""), column(name)).alias(name) if name in texts else column(name)
+        for name in names
     ]
     return key_columns(df, parts)

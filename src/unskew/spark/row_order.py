@@ -7,14 +7,17 @@ are interchangeable.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from unskew.spark.explained import explained
+from unskew.spark.explained import Node, explained
 from unskew.spark.keys import column
+from unskew.spark.versions.types import is_variant
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -33,6 +36,24 @@ _FIXED_ORDER = frozenset(
     )
 )
 """Operators that yield the rows of a partition in the same order whenever they run."""
+
+
+_MAY_DIFFER = re.compile(
+    # random, or made from where a row is
+    r"\b(?:rand|randn|random|randstr|uniform|uuid|shuffle|reflect|java_method|try_reflect|spark_partition_id"
+    r"|monotonically_increasing_id"
+    # depends on the order in which rows arrive
+    r"|first|last|any_value|first_value|last_value|max_by|min_by|mode|collect_list|array_agg|listagg|string_agg)\("
+    r"|UDF|Python|InPandas|InArrow|MapPartitions|MapElements|ScriptTransformation|Window|Sample|Limit|Offset"
+    # a database that others write to
+    r"|JDBCRelation|JDBCScan|[kK]afka"
+)
+"""In the text of a plan: what may yield other rows or other values when it runs again."""
+
+
+def may_differ(logical: Node) -> bool:
+    """Whether a query may yield other rows or other values when it runs again."""
+    return any(_MAY_DIFFER.search(node.text) for node in logical.walk())
 
 
 def has_fixed_order(df: DataFrame) -> bool:
@@ -93,16 +114,29 @@ def _is_hashable(data_type: T.DataType) -> bool:
         return _is_hashable(data_type.elementType)
     if isinstance(data_type, T.StructType):
         return all(_is_hashable(each.dataType) for each in data_type.fields)
-    return not isinstance(data_type, T.MapType | T.VariantType | T.UserDefinedType)
+    return not isinstance(data_type, T.MapType | T.UserDefinedType) and not is_variant(data_type)
 
 
 def _hides_differences(data_type: T.DataType) -> bool:
+    return any(
+        is_collated(part) or isinstance(part, T.FloatType | T.DoubleType) for part in _parts(data_type)
+    )
+
+
+def is_collated(data_type: T.DataType) -> bool:
+    """Whether values of the type may be equal although their text differs: strings under a collation."""
+    return any(isinstance(part, T.StringType) and part != T.StringType() for part in _parts(data_type))
+
+
+def _parts(data_type: T.DataType) -> Iterator[T.DataType]:
+    """The simple types that values of the type are made of."""
     if isinstance(data_type, T.ArrayType):
-        return _hides_differences(data_type.elementType)
-    if isinstance(data_type, T.StructType):
-        return any(_hides_differences(each.dataType) for each in data_type.fields)
-    if isinstance(data_type, T.MapType):
-        return _hides_differences(data_type.keyType) or _hides_differences(data_type.valueType)
-    if isinstance(data_type, T.StringType):
-        return data_type != T.StringType()
-    return isinstance(data_type, T.FloatType | T.DoubleType)
+        yield from _parts(data_type.elementType)
+    elif isinstance(data_type, T.StructType):
+        for each in data_type.fields:
+            yield from _parts(each.dataType)
+    elif isinstance(data_type, T.MapType):
+        yield from _parts(data_type.keyType)
+        yield from _parts(data_type.valueType)
+    else:
+        yield data_type

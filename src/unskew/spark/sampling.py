@@ -24,7 +24,8 @@ from pyspark.sql import functions as F
 
 from unskew.core.hashing import Hashes, buckets_of
 from unskew.core.histogram import Floats, Histogram, Measures, sum_by
-from unskew.spark.keys import KeyColumns, column, free_name, lots
+from unskew.spark.keys import LOTS, KeyColumns, column, free_name
+from unskew.spark.versions.collecting import arrow_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -85,7 +86,7 @@ def sample_keys(
 
     `more` are columns that are sampled as well.
     """
-    rows = _thinned(df, keys, weight, budget, more).toArrow()
+    rows = arrow_table(_thinned(df, keys, weight, budget, more))
     sample = _samples_in(rows, keys, [weight])[0]
     return replace(sample, more=rows.select([f"m{i}" for i in range(len(more))])) if more else sample
 
@@ -98,7 +99,7 @@ def sample_inputs(
         _thinned(df, [keys], weight, budget).withColumn("input", F.lit(i))
         for i, (df, keys, weight) in enumerate(inputs)
     ]
-    rows = reduce(DataFrame.unionAll, thinned).toArrow()
+    rows = arrow_table(reduce(DataFrame.unionAll, thinned))
     return _samples_in(rows, [inputs[0][1]], [weight for *_, weight in inputs])
 
 
@@ -106,19 +107,17 @@ def _thinned(
     df: DataFrame, keys: Sequence[KeyColumns], weight: str | None, budget: int, more: Sequence[Column] = ()
 ) -> DataFrame:
     """The sampled records: their load, how many records each stands for, and the hash and value of every key."""
-    place, quota = (free_name(name, df.columns) for name in ("__place", "__quota"))
-    # Of this number the low 33 bits count the rows of a partition, the others the partitions.
-    number = F.monotonically_increasing_id()
-    partition = F.shiftright(number, 33)
-    row, rows_taken = F.col(place), F.col(quota)
-    drawn = df.withColumns(
-        {
-            place: number.bitwiseAND((1 << 33) - 1) + 1,
-            quota: F.greatest(F.lit(float(_LEAST_QUOTA)), F.lit(float(budget)) / (partition + 1)),
-        }
-    ).where((row <= rows_taken) | (lots() * row < rows_taken))
+    row, quota = (f"`{free_name(name, df.columns)}`" for name in ("__row", "__quota"))
+    # Of this number the low 33 bits count the rows of a partition, the others the partitions. It is all SQL text, since
+    # every operator between two columns costs PySpark several calls to the JVM.
+    number = "monotonically_increasing_id()"
+    drawn = df.select(
+        "*",
+        F.expr(f"({number} & {(1 << 33) - 1}) + 1 as {row}"),
+        F.expr(f"greatest({_LEAST_QUOTA}D, {budget}D / (shiftright({number}, 33) + 1)) as {quota}"),
+    ).where(f"{row} <= {quota} or {LOTS} * {row} < {quota}")
     load = F.lit(1.0) if weight is None else F.coalesce(column(weight).cast("double"), F.lit(0.0))
-    columns = [load.alias("load"), F.greatest(F.lit(1.0), row / rows_taken).alias("stands_for")]
+    columns = [load.alias("load"), F.expr(f"greatest(1D, {row} / {quota}) as stands_for")]
     for i, key in enumerate(keys):
         columns += [key.hash().alias(f"h{i}"), _value(key).alias(f"k{i}")]
     columns += [each.alias(f"m{i}") for i, each in enumerate(more)]

@@ -13,6 +13,29 @@ if TYPE_CHECKING:
 def setting(spark: SparkSession, name: str) -> str:
     """A setting in lower case, or nothing if nobody has set it, whatever its default, or if this Spark lacks it."""
     try:
-        return str(spark.conf.get(name, "")).lower()
+        # None and no text: Spark would check that the default fits the setting, and fail where it does not
+        value = spark.conf.get(name, None)
     except PySparkException:
         return ""
+    return "" if value is None else str(value).lower()
+
+
+DEFAULT_PARTITIONS = 200
+"""Spark's default of `spark.sql.shuffle.partitions`."""
+
+
+def shuffle_partitions(spark: SparkSession) -> int:
+    """How many partitions Spark's own shuffle has, before AQE merges small ones.
+
+    Spark's default where the setting is no number, such as `auto` on Databricks.
+    """
+    return whole_number(setting(spark, "spark.sql.shuffle.partitions"), DEFAULT_PARTITIONS)
+
+
+def whole_number(text: str, default: int) -> int:
+    """The number that the text is, else the default.
+
+    >>> whole_number("8", 200), whole_number("auto", 200), whole_number("", 200)
+    (8, 200, 200)
+    """
+    return int(text) if text.isdecimal() else default

@@ -101,7 +101,9 @@ class ShuffleMetrics:
                 if any(name.endswith(tag) for name in job["jobTags"]):
                     return int(max(job["stageIds"]))
             time.sleep(0.02)
-        raise TimeoutError(f"Spark's UI at {address} did not list a finished job within {PATIENCE:.0f} s")
+        raise TimeoutError(
+            f"Spark's UI at {address} did not list a finished job within {PATIENCE:.0f} s: call read() again"
+        )
 
 
 def _address(spark: SparkSession) -> str | None:

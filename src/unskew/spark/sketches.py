@@ -13,9 +13,10 @@ from pyspark.sql import functions as F
 from unskew.core.hashing import Hashes, buckets_of, hash_keys
 from unskew.core.histogram import Histogram, Measures
 from unskew.spark.keys import KeyColumns, free_name, quoted
+from unskew.spark.versions import counting
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column
+    from pyspark.sql import Column, SparkSession
 
 HEAVY = 1024
 """Heavy keys read back: about as many as a table will have rows."""
@@ -29,19 +30,24 @@ _TRACKED = 16_384
 
 @dataclass(frozen=True)
 class SketchedColumns:
-    """The columns that the sketches read, by name: the hash of the key, and the key as a sketch holds it."""
+    """The columns that the sketches read, by name: the hash of the key, and the key as a sketch holds it.
+
+    Where Spark lacks the sketches, `item` is drawn for a sample of the rows instead (`versions.counting`).
+    """
 
     key_hash: str
     item: str
+    sampled: bool = False
 
     @classmethod
-    def beside(cls, *taken: Sequence[str]) -> SketchedColumns:
+    def beside(cls, spark: SparkSession, *taken: Sequence[str]) -> SketchedColumns:
         """With names that differ from those in `taken`."""
-        return cls(free_name("__hash", *taken), free_name("__key", *taken))
+        return cls(free_name("__hash", *taken), free_name("__key", *taken), counting.draws_sample(spark))
 
     def of(self, keys: KeyColumns) -> dict[str, Column]:
         """The columns to add to the DataFrame."""
-        return {self.key_hash: keys.hash(), self.item: _item(keys)}
+        item = counting.drawn(keys.hash(), _item(keys)) if self.sampled else _item(keys)
+        return {self.key_hash: keys.hash(), self.item: item}
 
 
 def aggregates(sketched: SketchedColumns, buckets: int, among: str = "") -> list[Column]:
@@ -57,6 +63,8 @@ def aggregates(sketched: SketchedColumns, buckets: int, among: str = "") -> list
         "buckets": f"approx_top_k({bucket}, {buckets + 1}, {2 * buckets})",
         "distinct": f"approx_count_distinct({hash_column})",
     }
+    if sketched.sampled:
+        figures = counting.sample_aggregates(sketched.item, sketched.key_hash)
     only = f" FILTER (WHERE {among})" if among else ""
     return [F.expr(figure + only).alias(name) for name, figure in figures.items()]
 
@@ -70,9 +78,10 @@ def holds_values(keys: KeyColumns) -> bool:
 def histogram_of(figures: Mapping[str, Any], keys: KeyColumns, buckets: int) -> Histogram:
     """The histogram of the gathered figures.
 
-    Bucket counts are exact. Where the key has several columns, or is a struct or binary, the heavy keys are
-    known by their hash only, which is all that planning needs.
+    With sketches, bucket counts are exact. Where the key has several columns, or is a struct or binary, the heavy keys
+    are known by their hash only, which is all that planning needs.
     """
+    figures = counting.in_sketched_form(figures, buckets, HEAVY, item_type(keys))
     values, hashes, counts = _heavy(figures["heavy"] or [], keys)
     whole = np.zeros(buckets)
     for row in figures["buckets"] or []:
@@ -124,6 +133,12 @@ def _item(keys: KeyColumns) -> Column:
     if pa.types.is_timestamp(keys.type):
         return F.unix_micros(value) if keys.type.tz is not None else _micros_without_zone(value)
     return value
+
+
+def item_type(keys: KeyColumns) -> pa.DataType:
+    """The type of `_item` in Arrow."""
+    is_number = not holds_values(keys) or pa.types.is_date(keys.type) or pa.types.is_timestamp(keys.type)
+    return pa.int64() if is_number else keys.type
 
 
 def _micros_without_zone(time: Column) -> Column:

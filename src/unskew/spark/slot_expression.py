@@ -29,9 +29,12 @@ from pyspark.sql import functions as F
 from unskew.core.hashing import Hashes
 from unskew.core.routing import RoutingTable
 from unskew.spark.keys import KeyColumns
+from unskew.spark.versions import placing, subqueries
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
+
+Numbers = NDArray[np.int32] | NDArray[np.int64]
 
 _SHIFTS = (12, 36)
 """Where in the hash its two cell numbers start: not at the bits that give the bucket."""
@@ -42,18 +45,34 @@ _MAX_BITS = 22
 _SHOWN_ARGUMENTS = 25
 """Spark's default of `spark.sql.debug.maxToStringFields`."""
 
+_FUNCTIONS = {
+    "current_date",
+    "current_time",
+    "current_timestamp",
+    "current_user",
+    "grouping__id",
+    "localtimestamp",
+    "now",
+    "session_user",
+    "user",
+}
+"""What Spark takes for a function, where there is no such column, before it looks outside a subquery."""
 
-def slot_column(table: RoutingTable, key_hash: Column, lot: Column | None = None) -> Column:
+
+def slot_column(
+    table: RoutingTable, key_hash: Column, lot: Column | None = None, seats: Numbers | None = None
+) -> Column:
     """The slot of a record as an expression over the hash of its key; never null.
 
     Equal to `RoutingTable.slot_of_hashes`. If the table has split rows, `lot` (from 0 to below 1, and evenly
     distributed) decides which slot of a split row a record goes to; see `dealing`. In the text of plans the expression
-    starts with `-least(f, `, where f is the table's `fingerprint`.
+    starts with `-least(f, `, where f is the table's `fingerprint`. With `seats`, one number for each slot, the column
+    has these instead of the slots (see `unskew.spark.versions.placing`).
     """
     if table.is_split and lot is None:
         raise ValueError("the table splits keys over slots: pass a lot for each record")
     # Spark takes a common part of an expression, here the hash, from the same computation.
-    return shortened(_look_up(table, key_hash, lot), F.lit(fingerprint(table)), F.bit_count(key_hash))
+    return shortened(_look_up(table, key_hash, lot, seats), F.lit(fingerprint(table)), F.bit_count(key_hash))
 
 
 def shortened(number: Column, *shown: Column) -> Column:
@@ -83,19 +102,27 @@ def int_list(values: NDArray[Any], spark_type: str = "array<int>") -> Column:
 def slot_subquery(table: RoutingTable, keys: KeyColumns, session: SparkSession) -> Column:
     """The expression of `slot_column` over the hash of `keys`, called `scalarsubquery(<keys>)` in names of columns.
 
-    Only keys given by name can be looked up from inside a subquery; for others it is `slot_column` itself.
+    Only keys given by name can be looked up from inside a subquery, and only since Spark 4.0; else it is `slot_column`
+    itself. So it is for names that mean a function of SQL there, such as `user`.
 
     It is a subquery over one row that is read from nowhere. Spark's optimizer replaces it by the expression inside, and
     then sees that rows shuffled by `slot_column` need no further shuffle. Spark allows it where columns are computed,
     not in `repartitionById` or next to aggregates.
     """
-    if not all(isinstance(part, str) for part in keys.parts):
-        return slot_column(table, keys.hash())
+    seats = placing.seats(session, table.slots)
+    by_name = all(isinstance(part, str) and part.lower() not in _FUNCTIONS for part in keys.parts)
+    if not by_name or not subqueries.allowed(session):
+        return slot_column(table, keys.hash(), seats=seats)
     # Without a column: one of the name of a key would hide the key.
     one_row = session.sql("SELECT 1").select()
     key_hash = F.xxhash64(*(column.outer() for column in keys.columns()))
-    slot = slot_column(table, F.col("hash")).alias("slot")
+    slot = slot_column(table, F.col("hash"), seats=seats).alias("slot")
     return one_row.select(key_hash.alias("hash")).select(slot).scalar()
+
+
+def seat_column(session: SparkSession, table: RoutingTable, key_hash: Column) -> Column:
+    """What rows are shuffled by and grouped by to be placed by the table: `slot_column`, of seats before Spark 4.1."""
+    return slot_column(table, key_hash, seats=placing.seats(session, table.slots))
 
 
 def fingerprint(table: RoutingTable) -> int:
@@ -112,18 +139,19 @@ def fingerprint(table: RoutingTable) -> int:
     return xxhash.xxh64_intdigest(content.astype("<i8").tobytes()) % (2**31 - 1) + 1
 
 
-def _look_up(table: RoutingTable, key_hash: Column, lot: Column | None) -> Column:
+def _look_up(table: RoutingTable, key_hash: Column, lot: Column | None, seats: Numbers | None) -> Column:
     buckets = len(table.buckets)
     if buckets & (buckets - 1) == 0:
         bucket = key_hash.bitwiseAND(F.lit(buckets - 1)).cast("int")
     else:
         bucket = F.pmod(key_hash, F.lit(buckets)).cast("int")
-    slot = F.get(_literal(table.buckets.tolist(), "array<int>"), bucket)
+    numbers = np.arange(table.slots) if seats is None else seats
+    slot = F.get(_literal(numbers[table.buckets].tolist(), "array<int>"), bucket)
     if not len(table.hashes):
         return slot
     cells, keys = cuckoo_cells(table.hashes)
     held = _literal(keys.tolist(), "array<bigint>")
-    slots = _slots_by_cell(table, cells, lot)
+    slots = _slots_by_cell(table, cells, lot, numbers)
     first, second = (_cell(key_hash, shift, len(cells)) for shift in _SHIFTS)
     return (
         F.when(F.get(held, first) == key_hash, slots(first))
@@ -173,11 +201,13 @@ def _cell(key_hash: Column, shift: int, cells: int) -> Column:
     return F.shiftrightunsigned(key_hash, shift).bitwiseAND(F.lit(cells - 1)).cast("int")
 
 
-def _slots_by_cell(table: RoutingTable, cells: NDArray[np.int64], lot: Column | None) -> Any:
-    """Cell column → slot column."""
+def _slots_by_cell(
+    table: RoutingTable, cells: NDArray[np.int64], lot: Column | None, numbers: Numbers
+) -> Any:
+    """Cell column → column of the numbers of slots."""
     rows = np.maximum(cells, 0)
     if lot is None or not table.is_split:
-        slots = _literal(np.where(cells >= 0, table.heavy_slots[rows], 0).tolist(), "array<int>")
+        slots = _literal(np.where(cells >= 0, numbers[table.heavy_slots[rows]], 0).tolist(), "array<int>")
         return lambda cell: F.get(slots, cell)
     keep, other = alias_tables(table)
     first, length = (
@@ -185,7 +215,11 @@ def _slots_by_cell(table: RoutingTable, cells: NDArray[np.int64], lot: Column | 
     )
     keeps, choices, others = (
         _literal(values.tolist(), kind)
-        for values, kind in ((keep, "array<double>"), (table.choices, "array<int>"), (other, "array<int>"))
+        for values, kind in (
+            (keep, "array<double>"),
+            (numbers[table.choices], "array<int>"),
+            (numbers[other], "array<int>"),
+        )
     )
 
     def slot(cell: Column) -> Column:

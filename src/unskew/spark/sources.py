@@ -34,7 +34,9 @@ def read(spark: SparkSession, path: str, form: Format | None = None) -> DataFram
             options["sep"] = "\t"
     df = spark.read.format(chosen).options(**options).load(_literal(path))
     if not df.columns:
-        raise ValueError(f"{path}: there are no columns: the {chosen} data is empty")
+        raise ValueError(
+            f"{path}: there are no columns: the {chosen} data is empty; name data that has records"
+        )
     if df.columns == ["_corrupt_record"]:
         raise ValueError(f"{path}: not JSON with one object per line: convert it, or name another --format")
     return df
@@ -43,7 +45,7 @@ def read(spark: SparkSession, path: str, form: Format | None = None) -> DataFram
 def check_path(path: str) -> None:
     """Refuse a local path that does not exist; patterns and other file systems are left to Spark."""
     if not _is_elsewhere(path) and not Path(path).exists() and not _GLOB.search(path):
-        raise ValueError(f"{path}: there is no such file or folder")
+        raise ValueError(f"{path}: there is no such file or folder: check the path")
 
 
 def guess_format(path: str) -> Format:

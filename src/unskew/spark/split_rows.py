@@ -28,6 +28,7 @@ from unskew.spark.join_routing import Side, row_number, spread_slot
 from unskew.spark.keys import free_name
 from unskew.spark.row_order import content_hashes, has_fixed_order, hashable_columns
 from unskew.spark.slot_expression import int_list, number_of_hash, shortened, slot_column
+from unskew.spark.versions.placing import by_slot_and_key
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -42,7 +43,7 @@ _HASH_BITS = 40
 def split_rows(
     side: Side, plan: SplitPlan, which: int, name: str, *, spread: bool, marker: str | None = None
 ) -> DataFrame:
-    """The rows in the partitions of their slots, with the slot in the column `name`; `which` is 0 for the left side.
+    """The rows in the partitions of their slots, told apart by the column `name`; `which` is 0 for the left side.
 
     The column `marker`, if it has a name, says whether the key of the row is one of the split keys.
     """
@@ -90,7 +91,8 @@ def split_rows(
     rows = rows.withColumn(name, slot)
     if marker is not None:
         rows = rows.withColumn(marker, _is_split_key(side, plan, grid))
-    return rows.drop(grid_name, order, part, copy).repartitionById(plan.slots, name)
+    rows = rows.drop(grid_name, order, part, copy)
+    return by_slot_and_key(rows, plan.slots, name, [each.column() for each in side.parts])
 
 
 def _part(turn: Column, parts: Column) -> Column:

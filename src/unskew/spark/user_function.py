@@ -24,14 +24,14 @@ def takes_batches(func: Callable[..., Any]) -> bool:
     return "Iterator" in hints
 
 
-def without_slot(func: Callable[..., Any], inputs: int) -> Callable[..., Any]:
-    """The user's function, called with a key from which our slot, its first part, is removed.
+def without_slot(func: Callable[..., Any], inputs: int, *, last: bool = False) -> Callable[..., Any]:
+    """The user's function, called with a key from which our slot, its first part or its `last`, is removed.
 
     A function that takes no key is returned as it is.
     """
     if argument_count(func) != inputs + 1:
         return func
-    return _disguised(lambda key, *rows: func(key[1:], *rows), func)
+    return _disguised(lambda key, *rows: func(key[:-1] if last else key[1:], *rows), func)
 
 
 def without_column(func: Callable[..., Any], inputs: int, name: str) -> Callable[..., Any]:

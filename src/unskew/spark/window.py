@@ -41,6 +41,18 @@ def window(
     `rows, w = unskew.window(df, "user")` replaces `w = Window.partitionBy("user")`: use `w.orderBy(…)` and
     `.over(w)` on `rows`, which has the columns of `df` and no others. Spark refuses `.over(w)` inside `.agg(…)`:
     aggregate first, then select. Put functions over one window into one `select`: each `withColumn` sorts again.
+
+    >>> from pyspark.sql import functions as F
+    >>> clicks = spark.createDataFrame([("ann", 2), ("ann", 4), ("bob", 3)], "user string, n int")
+    >>> rows, by_user = unskew.window(clicks, "user")
+    >>> rows.withColumn("place", F.row_number().over(by_user.orderBy("n"))).orderBy("n").show()
+    +----+---+-----+
+    |user|  n|place|
+    +----+---+-----+
+    | ann|  2|    1|
+    | bob|  3|    1|
+    | ann|  4|    2|
+    +----+---+-----+
     """
     check_batch(df)
     keys = grouping_columns(df, key, *more)

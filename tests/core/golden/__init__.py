@@ -70,7 +70,7 @@ def _parse(text: str | None, spark_type: str) -> Any:
     if spark_type == "date":
         return dt.date.fromisoformat(text)
     if spark_type == "timestamp":
-        return dt.datetime.fromisoformat(text).replace(tzinfo=dt.UTC)
+        return dt.datetime.fromisoformat(text).replace(tzinfo=dt.timezone.utc)
     if spark_type == "timestamp_ntz":
         return dt.datetime.fromisoformat(text)
     return int(text)

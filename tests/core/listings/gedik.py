@@ -19,6 +19,8 @@ UTILITY: dict[str, Callable[[float, float], float]] = {
     "APLM": lambda rho, gamma: rho + math.log(1 + gamma),
     "ATM": lambda rho, gamma: rho * (1 + gamma),
     "ATLM": lambda rho, gamma: rho * (1 + math.log(1 + gamma)),
+    "APLM10": lambda rho, gamma: rho + math.log10(1 + gamma),
+    "ATLM10": lambda rho, gamma: rho * (1 + math.log10(1 + gamma)),
 }
 
 

@@ -4,16 +4,37 @@ from __future__ import annotations
 
 
 def elb(
-    y: list[float], f: list[int], n: int, pi: int, v: float, u: float, recompute: bool = False
+    y: list[float],
+    f: list[int],
+    n: int,
+    pi: int,
+    v: float,
+    u: float,
+    recompute: bool = False,
+    last: bool = False,
 ) -> list[int]:
-    """Algorithm 1: load y and instance f of each substream, n instances before and pi after."""
+    """Algorithm 1: load y and instance f of each substream, n instances before and pi after.
+
+    The instances that are left are numbered from 0 anew: one numbered pi or more takes the lowest free number.
+    """
     f = list(f)
     loads = [0.0] * max(n, pi)
     for i, load in enumerate(y):
         loads[f[i]] += load
     mean = sum(loads) / pi
-    instances = list(range(pi))
-    retired = list(range(pi, n))  # reading: instances are numbers, the highest vanish
+    instances = list(range(max(n, pi)))
+    retired: list[int] = []
+    while len(instances) > pi:
+        least = instances[0]
+        for j in instances:
+            if last or loads[j] <= loads[least]:  # the last of equals
+                least = j
+        instances.remove(least)
+        retired.append(least)
+    number: dict[int, int] = {j: j for j in instances if j < pi}
+    for j in instances:
+        if j >= pi:
+            number[j] = min(free for free in range(pi) if free not in number.values())
     over = [j for j in instances if loads[j] > mean]
     under = [j for j in instances if j not in over]
 
@@ -38,16 +59,16 @@ def elb(
         largest = max(queue, key=lambda i: (y[i], -i))
         queue.remove(largest)
         # reading: the least loaded of all when UI runs empty
-        target = min(under or instances, key=lambda j: (loads[j], j))
+        target = min(under or instances, key=lambda j: (loads[j], number[j]))
         f[largest] = target
         loads[target] += y[largest]
         if target in under and loads[target] >= (u + v) / 2:
             under.remove(target)
-    return f
+    return [number[j] for j in f]
 
 
-def clb(series: list[list[float]], n: int, theta: float) -> list[int]:
-    """Algorithm 2: the set of each of the load series."""
+def clb(series: list[list[float]], n: int, theta: float, listing: bool = False) -> list[int]:
+    """Algorithm 2: the set of each of the load series; ω by its definition, or as lines 15 to 18 update it."""
     p, m = len(series), len(series[0])
 
     def expected(values: list[float]) -> float:
@@ -78,10 +99,16 @@ def clb(series: list[list[float]], n: int, theta: float) -> list[int]:
         for i in leaving:
             old.remove(i)
             new.append(i)
+            if not listing:
+                continue
             weight[i] = 0.0
             for j in old:
                 weight[j] -= cov[i][j]
             for j in new:
                 if j != i:
                     weight[j] += cov[i][j]
+        if not listing:
+            for members in sets:
+                for i in members:
+                    weight[i] = sum(cov[i][j] for j in members if j != i and cov[i][j] >= theta)
     return [next(r for r, members in enumerate(sets) if i in members) for i in range(p)]

@@ -10,7 +10,8 @@ import pytest
 from unskew.core.histogram import Histogram
 from unskew.core.loads import imbalance, migration, slot_loads
 from unskew.core.plan import make_table
-from unskew.core.planners.parts.universal_hash import draw
+from unskew.core.planners.dkg import bucket_groups
+from unskew.core.planners.parts.universal_hash import bucket_numbers, draw
 from unskew.core.routing import RoutingTable
 
 
@@ -86,3 +87,26 @@ def test_single_uses_one_slot_only(histogram: Histogram) -> None:
 def test_a_negative_seed_is_refused(name: str, histogram: Histogram) -> None:
     with pytest.raises(ValueError, match="seed"):
         make_table(name, histogram, 2, seed=-1)
+
+
+def test_no_draw_puts_the_buckets_on_a_few_slots(histogram: Histogram) -> None:
+    # consecutive numbers do: ((a·x + c) mod p) mod 2 is the same for all of them under some a
+    for name in ("universal", "uhlb", "dkg-wosim"):
+        for slots in (2, 3, 10):
+            fullest = max(
+                np.bincount(make_table(name, histogram, slots, seed=seed).buckets, minlength=slots).max()
+                for seed in range(300)
+            )
+            # six standard deviations of 512 buckets thrown at random
+            assert fullest < 512 / slots + 6 * np.sqrt(512 / slots), (name, slots)
+
+
+def test_the_groups_of_dkg_have_about_as_many_buckets_each() -> None:
+    fullest = max(np.bincount(bucket_groups(4096, 2, 1.0, seed)).max() for seed in range(1000))
+    assert fullest < 2048 + 6 * np.sqrt(2048)
+
+
+def test_the_number_of_a_bucket_never_changes() -> None:
+    # a stream that plans again must get the function it had
+    assert bucket_numbers(3).tolist() == bucket_numbers(4096)[:3].tolist()
+    assert len(np.unique(bucket_numbers(1 << 18))) == 1 << 18

@@ -24,16 +24,18 @@ def seasons(windows: int = 16, keys: int = 400, seed: int = 0) -> list[Histogram
     return [Histogram.from_arrays(np.arange(keys), row, buckets=256) for row in loads]
 
 
-@given(st.data(), st.integers(1, 12), st.sampled_from([2, 4]), st.sampled_from([0.0, 1.0, 4.5]))
-def test_equals_the_listing(data: st.DataObject, p: int, m: int, theta: float) -> None:
+@given(
+    st.data(), st.integers(1, 12), st.sampled_from([2, 4]), st.sampled_from([0.0, 1.0, 4.5]), st.booleans()
+)
+def test_equals_the_listing(data: st.DataObject, p: int, m: int, theta: float, listing: bool) -> None:
     # Whole numbers over 2 or 4 windows: every covariance is exact, so ties are ties in both.
     row = st.lists(st.integers(0, 9).map(float), min_size=m, max_size=m)
     series = data.draw(st.lists(row, min_size=p, max_size=p))
     sets = data.draw(st.integers(1, p))
     x = np.array(series).T
     swings = x - x.mean(axis=0)
-    chosen = split(swings.T @ swings / m, x.mean(axis=0), sets, theta)
-    assert chosen.tolist() == clb(series, sets, theta)
+    chosen = split(swings.T @ swings / m, x.mean(axis=0), sets, theta, listing)
+    assert chosen.tolist() == clb(series, sets, theta, listing)
     assert len(set(chosen.tolist())) == sets
 
 
@@ -46,6 +48,31 @@ def test_the_chosen_substream_is_apart_from_all_that_rise_with_it() -> None:
         chosen = int(np.argmax(np.where(related, covariance, 0).sum(axis=1)))
         member = split(covariance, np.ones(20), 2, 0.1)
         assert np.array_equal(np.flatnonzero(member == 1), np.flatnonzero(related[chosen]))
+
+
+def test_after_a_split_the_definition_and_the_listing_of_the_weight_choose_differently() -> None:
+    differ = 0
+    for seed in range(60):
+        swings = np.random.default_rng(seed).normal(size=(6, 20))
+        covariance = swings.T @ swings / 6
+        first, second = (split(covariance, np.ones(20), 4, 0.1, listing) for listing in (False, True))
+        assert np.array_equal(
+            split(covariance, np.ones(20), 2, 0.1), split(covariance, np.ones(20), 2, 0.1, True)
+        )
+        differ += not np.array_equal(first, second)
+    assert differ > 20
+
+
+def test_every_split_is_by_the_substream_with_the_most_in_common_with_its_set() -> None:
+    for seed in range(50):
+        swings = np.random.default_rng(seed).normal(size=(6, 20))
+        covariance = swings.T @ swings / 6
+        related = (covariance >= 0.1) & ~np.eye(20, dtype=bool)
+        before, after = (split(covariance, np.ones(20), sets, 0.1) for sets in (3, 4))
+        together = before[:, None] == before[None, :]
+        weight = np.where(related & together, covariance, 0).sum(axis=1)
+        chosen = int(np.argmax(weight))
+        assert np.array_equal(np.flatnonzero(after == 3), np.flatnonzero(related[chosen] & together[chosen]))
 
 
 def test_four_that_rise_in_pairs_swing_far_less_than_with_each_pair_together() -> None:

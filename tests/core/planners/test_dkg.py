@@ -7,7 +7,7 @@ from tests.core.listings.dkg import build
 from unskew.core.histogram import Histogram
 from unskew.core.loads import imbalance, lower_bound, slot_loads
 from unskew.core.plan import make_table
-from unskew.core.planners.parts.universal_hash import draw
+from unskew.core.planners.parts.universal_hash import bucket_numbers, draw
 
 BUCKETS = 32
 
@@ -31,7 +31,7 @@ def test_equals_the_listing() -> None:
         slots, theta = int(rng.integers(1, 7)), float(rng.choice([0.02, 0.1, 0.3, 1.0]))
         mu = float(rng.choice([0.0, 1.0, 1.5, 2.0, 5.0])) or None
         cells = BUCKETS if mu is None else int(np.ceil(slots * mu))
-        group = np.arange(BUCKETS) if mu is None else draw(cells, seed)(np.arange(BUCKETS))
+        group = np.arange(BUCKETS) if mu is None else draw(cells, seed)(bucket_numbers(BUCKETS))
         cost = str(rng.choice(["linear", "quadratic"]))
         rows, cell_slots = build(
             frequencies, lambda h, g=group: int(g[h % BUCKETS]), cells, slots, theta, cost == "quadratic"
@@ -49,7 +49,7 @@ def test_with_pkg_equals_the_listing_with_heavy_hitters_in_parts(choices: int) -
         figures = 6 * rng.integers(1, 64, rng.integers(1, 30))  # parts of whole numbers are exact
         histogram, frequencies = histogram_of(figures.tolist())
         slots, theta = int(rng.integers(1, 7)), float(rng.choice([0.05, 0.3]))
-        group = draw(2 * slots, seed)(np.arange(BUCKETS))
+        group = draw(2 * slots, seed)(bucket_numbers(BUCKETS))
         rows, cell_slots = build(
             frequencies, lambda h, g=group: int(g[h % BUCKETS]), 2 * slots, slots, theta, parts=choices
         )
@@ -63,7 +63,7 @@ def test_wosim_schedules_heavy_keys_alone_and_hashes_the_buckets() -> None:
     histogram = Histogram.from_counts({0: 30, 1: 25, 2: 20, 3: 15, 4: 10}, buckets=64)
     table = make_table("dkg-wosim", histogram, 2, theta=0.15, seed=3)
     assert table.heavy == {0: 0, 1: 1, 2: 1, 3: 0}
-    assert table.buckets.tolist() == draw(2, 3)(np.arange(64)).tolist()
+    assert table.buckets.tolist() == draw(2, 3)(bucket_numbers(64)).tolist()
 
 
 @pytest.mark.parametrize("slots", [2, 3, 5, 10])

@@ -8,7 +8,7 @@ from unskew.core.hashing import hash_keys
 from unskew.core.histogram import Histogram
 from unskew.core.loads import imbalance, migration, slot_loads
 from unskew.core.plan import make_table
-from unskew.core.planners.elb import rebalance
+from unskew.core.planners.elb import rebalance, renumbered
 from unskew.core.routing import RoutingTable
 
 
@@ -28,9 +28,36 @@ def test_equals_the_listing_for_growing_and_shrinking_n() -> None:
         lower = float(np.floor(mean * rng.random()))
         upper = lower + float(rng.integers(1, 40))
         recompute = bool(rng.random() < 0.5)
-        chosen = rebalance(loads, placed, slots, lower, upper, recompute)
-        expected = elb(loads.tolist(), placed.tolist(), before, slots, lower, upper, recompute)
+        remove = "last" if rng.random() < 0.3 else "least loaded"
+        start = renumbered(loads, placed, before, slots, remove)[placed] if slots < before else placed
+        chosen = rebalance(loads, start, slots, lower, upper, recompute)
+        last = remove == "last"
+        expected = elb(loads.tolist(), placed.tolist(), before, slots, lower, upper, recompute, last)
         assert chosen.tolist() == expected, seed
+
+
+def test_when_n_shrinks_the_least_loaded_slots_vanish_and_the_others_close_ranks() -> None:
+    loads = np.array([5.0, 1.0, 4.0, 2.0, 9.0])
+    placed = np.arange(5, dtype=np.int32)
+    assert renumbered(loads, placed, 5, 3).tolist() == [0, -1, 2, -1, 1]
+    assert renumbered(loads, placed, 5, 3, "last").tolist() == [0, 1, 2, -1, -1]
+    # slots that never had an entry are the least loaded; of equals the last goes
+    assert renumbered(np.array([1.0, 1.0]), np.array([0, 2], dtype=np.int32), 4, 2).tolist() == [0, -1, 1, -1]
+    assert renumbered(np.array([1.0, 1.0]), np.array([0, 1], dtype=np.int32), 2, 1).tolist() == [0, -1]
+
+
+def test_the_least_loaded_slots_have_less_to_move_than_the_last_ones() -> None:
+    moved = {"least loaded": 0.0, "last": 0.0}
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        loads, placed = rng.random(60) ** 2, rng.integers(0, 8, 60).astype(np.int32)
+        for remove in moved:
+            number = renumbered(loads, placed, 8, 5, remove)
+            mean = loads.sum() / 5
+            after = rebalance(loads, number[placed], 5, 0.9 * mean, 1.1 * mean)
+            # what an instance keeps under another number does not move, as the paper counts
+            moved[remove] += loads[after != number[placed]].sum()
+    assert moved["least loaded"] < 0.9 * moved["last"]
 
 
 @pytest.mark.parametrize("slots", [1, 2, 3, 5])
@@ -106,7 +133,7 @@ def test_elastic_growth_and_shrinking_keep_most_entries_in_place() -> None:
     span = {"lower": 0.8e5, "upper": 1.2e5}
     ten = make_table("elb", small, 64, recompute=True, **span)
     twenty = make_table("elb", large, 64, ten, recompute=True, **span)
-    again = make_table("elb", small, 64, twenty, recompute=True, **span)
+    again = make_table("elb", small, 64, twenty, recompute=True, remove="last", **span)
     assert (ten.slots, twenty.slots, again.slots) == (10, 20, 10)
     assert migration(ten, twenty, large).state_share < 0.55
     assert migration(twenty, again, small).state_share < 0.55
@@ -135,6 +162,7 @@ def test_a_key_taken_from_its_bucket_stays_out_of_it_while_it_is_tracked() -> No
         {"tolerance": float("nan")},
         {"heavy": -1},
         {"heavy": 1.5},
+        {"remove": "first"},
     ],
 )
 def test_bad_options_are_refused_by_name(options: dict[str, float]) -> None:

@@ -138,8 +138,9 @@ def test_a_row_that_is_lost_counts_as_migration_where_the_ring_is_elsewhere() ->
 def test_utilities_join_balance_and_migration() -> None:
     rho, gamma = np.array(2.0), np.array(0.5)
     values = {name: float(utility(rho, gamma)) for name, utility in UTILITIES.items()}
-    log = np.log(1.5)
-    assert values == pytest.approx({"A": 2, "APM": 2.5, "APLM": 2 + log, "ATM": 3, "ATLM": 2 * (1 + log)})
+    log, log10 = np.log(1.5), np.log10(1.5)
+    expected = {"A": 2, "APM": 2.5, "APLM": 2 + log, "ATM": 3, "ATLM": 2 * (1 + log)}
+    assert values == pytest.approx(expected | {"APLM10": 2 + log10, "ATLM10": 2 * (1 + log10)})
 
 
 @planners

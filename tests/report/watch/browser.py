@@ -30,6 +30,11 @@ class Browser:
             "--no-sandbox",
             "--disable-gpu",
             "--hide-scrollbars",
+            # nothing is looked up or fetched that a test did not ask for
+            "--disable-background-networking",
+            "--disable-component-update",
+            "--disable-sync",
+            "--no-first-run",
             "--remote-debugging-pipe",
             f"--user-data-dir={profile}",
         ]
@@ -111,6 +116,11 @@ class Browser:
     def screenshot(self, *, whole: bool = False) -> bytes:
         """The window, or the whole page, as a PNG."""
         screenshot = self.call("Page.captureScreenshot", captureBeyondViewport=whole)
+        return base64.b64decode(screenshot["data"])
+
+    def photograph(self, clip: dict[str, float]) -> bytes:
+        """A part of the page, which may be out of sight, as a PNG."""
+        screenshot = self.call("Page.captureScreenshot", captureBeyondViewport=True, clip=clip)
         return base64.b64decode(screenshot["data"])
 
     def _read(self) -> dict[str, Any]:

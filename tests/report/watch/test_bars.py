@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import statistics
 import time
 from collections.abc import Iterator
@@ -12,6 +13,10 @@ from tests.report.watch.bars import FIRST_PAINT, REDRAW, UPDATE, note_batches, s
 from tests.report.watch.browser import Browser
 from tests.report.watch.journals import begin, fill, line
 from unskew.streaming.storage.ledger import Ledger
+
+pytestmark = pytest.mark.skipif(
+    "UNSKEW_TEST_ALL" not in os.environ, reason="measures times: in make test-all"
+)
 
 PAINT = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? 0"
 

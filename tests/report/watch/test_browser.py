@@ -14,7 +14,12 @@ from unskew.report.watch.journal import JournalReader
 from unskew.report.watch.page import exported_page
 from unskew.report.watch.server import WatchServer
 
-DRAWN = "document.querySelectorAll('.chart > svg').length === 5"
+DRAWN = "document.querySelectorAll('.chart:not(.lanes) > svg').length === 5"
+BEYOND = """[...document.querySelectorAll('#lanes text, #lanes rect')].filter((node) => {
+  const box = node.getBoundingClientRect(), holder = document.querySelector('#lanes').getBoundingClientRect();
+  return box.left < holder.left - 1 || box.right > holder.right + 1;
+}).map((node) => node.textContent)"""
+"""What sticks out of the picture of slots."""
 CHARTS = ("loads", "state", "imbalance", "seconds", "slots")
 
 
@@ -49,8 +54,8 @@ def test_the_page_waits_for_batches_and_follows_them(
         ["0", "stay", "because of 0"],
     ]
     assert table(browser, "keys") == [
-        ["alice", "0", "30.0 %", "", "300", "by its own row"],
-        ["bob", "1", "20.0 %", "", "200", "with its bucket"],
+        ["alice", "0", "30.0 %", "", "300", "by its own row", "–"],
+        ["bob", "1", "20.0 %", "", "200", "with its bucket", "–"],
     ]
 
 
@@ -137,7 +142,7 @@ def test_a_finger_or_mouse_on_a_chart_tells_the_batch(
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [360, 1200])
+@pytest.mark.parametrize("width", [320, 768, 1280])
 def test_it_fits_a_phone_and_a_desk_by_day_and_night(
     browser: Browser, server: WatchServer, tmp_path: Path, width: int, scheme: str
 ) -> None:
@@ -146,10 +151,149 @@ def test_it_fits_a_phone_and_a_desk_by_day_and_night(
     browser.open(server.address)
     browser.wait(DRAWN)
     assert browser.evaluate("document.documentElement.scrollWidth") <= width
+    assert browser.evaluate(BEYOND) == []
     picture = browser.screenshot(whole=True)
     assert picture.startswith(b"\x89PNG")
     colour = browser.evaluate("getComputedStyle(document.body).backgroundColor")
     assert (colour == "rgb(15, 19, 24)") == (scheme == "dark")
+
+
+def test_the_picture_shows_which_slot_has_which_keys_and_what_moved(
+    browser: Browser, server: WatchServer, tmp_path: Path
+) -> None:
+    ledger = begin(tmp_path)
+    ledger.write_line(line(0))
+    ledger.write_line(line(1, top=[["alice", 300.0, 2], ["bob", 100.0, 1]]))
+    browser.open(server.address)
+    browser.wait(DRAWN)
+    names = "[...document.querySelectorAll('#lanes .name')].map((node) => node.textContent)"
+    assert browser.evaluate(names) == ["bob", "alice ← 0"]
+    assert browser.evaluate("document.querySelectorAll('#lanes .part.came').length") == 1
+    assert text(browser, "#moves") == "batch 1: alice, from slot 0 to slot 2"
+    label = "document.querySelector('#lanes svg').getAttribute('aria-label')"
+    assert browser.evaluate(label) == "Hot keys by slot. slot 1: bob; slot 2: alice"
+    assert [row[6] for row in table(browser, "keys")] == ["slot 0, batch 1", "–"]
+
+
+def test_many_slots_are_a_picture_of_the_fullest(
+    browser: Browser, server: WatchServer, tmp_path: Path
+) -> None:
+    loads = [100 + slot for slot in range(500)]
+    begin(tmp_path, max_slots=500).write_line(line(0, slots=500, loads=loads))
+    browser.open(server.address)
+    browser.wait(DRAWN)
+    assert text(browser, "#more-slots") == "The 24 fullest of 500 slots."
+    assert browser.evaluate("document.querySelectorAll('#lanes .rest').length") == 24
+
+
+def test_hostile_keys_are_text_in_the_picture_and_the_list_of_moves(
+    browser: Browser, server: WatchServer, tmp_path: Path
+) -> None:
+    ledger = begin(tmp_path)
+    ledger.write_line(hostile_line(0))
+    moved = hostile_line(1)
+    ledger.write_line({**moved, "top": [[key, n, (slot + 1) % 4] for key, n, slot in moved["top"]]})
+    browser.open(server.address)
+    browser.wait(DRAWN)
+    assert HOSTILE[0] in text(browser, "#moves")
+    assert HOSTILE[1] in text(browser, "#lanes")
+    assert browser.evaluate("typeof hacked") == "undefined"
+    assert browser.evaluate("document.querySelectorAll('img, #moves *:not(li), #lanes script').length") == 0
+
+
+def press(browser: Browser, key: str) -> None:
+    for kind in ("keyDown", "keyUp"):
+        browser.call("Input.dispatchKeyEvent", type=kind, key=key, code=key)
+
+
+def test_a_chart_is_read_with_the_arrow_keys(browser: Browser, server: WatchServer, tmp_path: Path) -> None:
+    ledger = begin(tmp_path)
+    fill(ledger, 11)
+    browser.open(server.address)
+    browser.wait(DRAWN)
+    browser.evaluate("document.querySelector('#seconds').focus()")
+    for key, batch in (("ArrowLeft", 10), ("ArrowLeft", 9), ("Home", 0), ("ArrowRight", 1), ("End", 10)):
+        press(browser, key)
+        assert text(browser, "#seconds .readout").startswith(f"batch {batch}: 510 ms")
+    assert browser.evaluate("document.querySelector('#seconds').getAttribute('aria-valuetext')").startswith(
+        "batch 10: 510 ms"
+    )
+    press(browser, "Home")
+    ledger.write_line(line(11))
+    browser.wait("document.querySelector('#cards .value').textContent === '11'")
+    assert text(browser, "#seconds .readout").startswith("batch 0: ")  # news do not take the reader away
+    press(browser, "Tab")
+    assert text(browser, "#seconds .readout") == ""
+
+
+def test_everything_that_takes_the_focus_has_a_role_and_a_name(
+    browser: Browser, server: WatchServer, tmp_path: Path
+) -> None:
+    fill(begin(tmp_path), 30)
+    browser.open(server.address)
+    browser.wait(DRAWN)
+    browser.call("Accessibility.enable")
+    nodes = browser.call("Accessibility.getFullAXTree")["nodes"]
+    parts = [
+        (node["role"]["value"], node.get("name", {}).get("value", ""))
+        for node in nodes
+        if not node.get("ignored")
+        and any(p["name"] == "focusable" and p["value"]["value"] for p in node.get("properties", []))
+    ]
+    assert [part for part in parts if not part[1] or part[0] in ("generic", "none")] == []
+    assert ("slider", "Seconds of each batch") in parts
+    assert ("combobox", "Batches shown") in parts
+    assert ("button", "Next rows: Decisions") in parts
+    assert ("region", "Heavy keys and their slots") in parts
+    names = {
+        node.get("name", {}).get("value") for node in nodes if node.get("role", {}).get("value") == "image"
+    }
+    assert "Hot keys by slot. slot 0: alice; slot 1: bob" in names
+
+
+def test_the_state_of_the_query_is_announced_once(
+    browser: Browser, server: WatchServer, tmp_path: Path
+) -> None:
+    ledger = begin(tmp_path)
+    browser.open(server.address)
+    browser.wait("document.querySelector('#status').dataset.word === 'waiting'")
+    assert text(browser, "#announcement") == "no batch yet, and no query runs"
+    ledger.write_line(line(0))
+    browser.wait("document.querySelector('#announcement').textContent.startsWith('stopped')")
+    assert browser.evaluate("document.querySelector('#announcement').getAttribute('role')") == "status"
+
+
+def test_words_stand_out_from_their_background(browser: Browser, server: WatchServer, tmp_path: Path) -> None:
+    fill(begin(tmp_path), 5)
+    for scheme in ("light", "dark"):
+        browser.look(scheme=scheme)
+        browser.open(server.address)
+        browser.wait(DRAWN)
+        # Web Content Accessibility Guidelines: 4.5 for text
+        assert browser.evaluate(FAINT) == []
+
+
+FAINT = """(() => {
+  const light = (colour) => colour.match(/[\\d.]+/g).slice(0, 3).map((c) => c / 255)
+    .map((c) => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
+  const behind = (node) => {
+    for (let at = node; at; at = at.parentElement) {
+      const colour = getComputedStyle(at).backgroundColor;
+      if (colour !== 'rgba(0, 0, 0, 0)') return colour;
+    }
+    return 'rgb(255, 255, 255)';
+  };
+  const faint = [];
+  const words = 'p, h1, h2, h3, h4, td, th, li, label, button:not(:disabled), .label, .value, .note, .chart text';
+  for (const node of document.querySelectorAll(words)) {
+    if (!node.textContent.trim() || !node.checkVisibility()) continue;
+    const style = getComputedStyle(node);
+    const [a, b] = [light(node.closest('svg') ? style.fill : style.color), light(behind(node))].sort((x, y) => y - x);
+    if ((a + 0.05) / (b + 0.05) < 4.5) faint.push(node.textContent.slice(0, 40));
+  }
+  return faint;
+})()"""
 
 
 def test_lines_that_lack_figures_are_shown_with_dashes(

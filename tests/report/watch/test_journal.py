@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from tests.report.watch.journals import begin, fill, line
 from tests.streaming.driver.test_controller import Live, skewed
 from unskew.report.page import embedded_json
-from unskew.report.watch.journal import Batch, JournalReader, LatestBatch
+from unskew.report.watch import journal as journal_module
+from unskew.report.watch.journal import Batch, JournalReader, KeyPlaces, LatestBatch, TopKey
 from unskew.streaming.storage.lease import Lease
 
 
@@ -171,3 +172,25 @@ def test_any_damaged_line_can_be_shown(damage: dict[str, Any]) -> None:
     assert len(batch) == len(Batch._fields)
     assert Batch.of(damaged).reason.isprintable()
     assert all(key.key.isprintable() for key in LatestBatch.of(damaged).top)
+
+
+def test_a_key_that_changed_its_slot_says_from_where_and_since_when(tmp_path: Path) -> None:
+    ledger = begin(tmp_path)
+    slots = {0: 0, 1: 0, 2: 3, 3: 3}
+    for batch, slot in slots.items():
+        ledger.write_line(line(batch, top=[["alice", 300.0, slot], ["bob", 200.0, 1]]))
+    latest = JournalReader(str(tmp_path)).news().latest
+    assert latest is not None
+    assert [(key.key, key.slot, key.previous, key.came) for key in latest.top] == [
+        ("alice", 3, 0, 2),
+        ("bob", 1, None, None),
+    ]
+
+
+def test_places_are_kept_of_the_keys_that_were_hot_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal_module, "MOST_PLACES", 2)
+    places = KeyPlaces()
+    for batch, (key, slot) in enumerate([("a", 0), ("b", 0), ("c", 0), ("a", 1), ("b", 1), ("b", 2)]):
+        places.see(line(batch, top=[[key, 1.0, slot]]))
+    told = {key: places.told(TopKey(key, 1.0, 1, None))[4:] for key in "abc"}
+    assert told == {"a": (None, None), "b": (1, 5), "c": (None, None)}

@@ -53,7 +53,7 @@ def test_the_journal_comes_in_small_pieces(server: WatchServer, tmp_path: Path) 
     everything = news(server)
     assert [row[0] for row in everything["batches"]] == list(range(150))
     assert everything["latest"]["slots"][0] == [0, 400, 20, 2400]
-    assert everything["latest"]["top"][0] == ["alice", 300.0, 0, True]
+    assert everything["latest"]["top"][0] == ["alice", 300.0, 0, True, None, None]
     ledger.write_line(line(150))
     more = news(server, everything["position"])
     assert [row[0] for row in more["batches"]] == [150]

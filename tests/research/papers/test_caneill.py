@@ -5,6 +5,7 @@ import pytest
 
 from research.papers.caneill.drift import DRIFT
 from research.papers.caneill.edges import EDGES
+from research.papers.caneill.hosts import Runs
 from research.papers.caneill.online import WEEKS
 from research.papers.caneill.strategies import (
     HASH,
@@ -65,3 +66,21 @@ def test_less_of_the_oracles_locality_is_kept_under_stronger_drift() -> None:
     kept = {drift: np.mean(measures["kept"]) for drift, measures in record.results.items()}
     assert kept["none"] > kept["strong"]
     assert record.results["none"]["known"][0] > record.results["strong"]["known"][0]
+
+
+def live_runs(*gains: float) -> Runs:
+    """Streams that take a second per batch; after the first reconfiguration the aware ones are faster by a gain."""
+    hashed = [[1.0] * 24 for _ in gains]
+    return Runs(hashed, [[1.0] * 14 + [1 / gain] * 10 for gain in gains])
+
+
+def test_a_gain_is_decided_if_all_runs_agree() -> None:
+    assert live_runs(1.2, 1.4, 1.3).gain == pytest.approx(1.3)
+    assert live_runs(1.2, 1.4, 1.3).improves
+    assert live_runs(0.8, 0.9).improves is False
+    assert live_runs(0.9, 1.4).improves is None
+
+
+def test_streams_that_only_warm_up_gain_nothing() -> None:
+    warming = [[2.0] * 10 + [1.0] * 14]
+    assert Runs(warming, warming).gains == [1.0]

@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 
 from research.papers.kip.hashing import PARALLELISM, UPDATES
+from research.papers.kip.mixed import mixed_loads
 from research.papers.running import compute
 
 
@@ -22,3 +23,19 @@ def test_kip_improves_on_hash_over_batches_of_tags() -> None:
     first, *later = record.results["moved"]["KIP"]
     assert first > max(later), "leaving plain hashing moves most"
     assert record.results == compute(UPDATES, rounds=1, batches=4, size=20_000, slots=10).results
+
+
+def test_mixed_moves_no_more_keys_than_it_has_rows_and_balances_better_than_hashing() -> None:
+    random = np.random.default_rng(3)
+    counts = np.sort(random.zipf(1.6, 2_000) % 5_000)[::-1]
+    hashed = random.integers(0, 10, len(counts))
+    plain = np.bincount(hashed, counts, 10)
+    placed = mixed_loads(hashed, counts, slots=10, rows=20)
+    assert placed.sum() == counts.sum()
+    assert max(counts.max(), counts.sum() / 10) <= placed.max() < plain.max()
+    assert mixed_loads(hashed, counts, slots=10, rows=1).max() >= placed.max()
+
+
+def test_mixed_without_skew_leaves_hashing_alone() -> None:
+    hashed = np.repeat(np.arange(4), 25)
+    assert mixed_loads(hashed, np.ones(100, np.int64), slots=4, rows=8).tolist() == [25.0] * 4

@@ -10,10 +10,10 @@ OURS = {"caneill-drift", "caneill-flights", "caneill-planning"}
 """Our own bars, which are not in the papers."""
 
 COMPLETE = {
-    "gedik": {"gedik-table-1", *(f"gedik-{n}" for n in range(1, 15))},
+    "gedik": {"gedik-live", "gedik-table-1", *(f"gedik-{n}" for n in range(1, 15))},
     "dkg": {"dkg-table-1", *(f"dkg-{n}" for n in range(1, 15))},
     "guo": {"guo-table-1", "guo-table-2", *(f"guo-{n}" for n in range(1, 7))},
-    "kip": {f"kip-{n}" for n in range(1, 9)},
+    "kip": {"kip-shift", *(f"kip-{n}" for n in range(1, 9))},
     "caneill": OURS | {f"caneill-{n}" for n in range(1, 15)},
 }
 

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from research.papers import provenance, running
 from research.papers.experiment import Run
 from research.papers.running import compute, run_all
 from tests.research.papers.small import Dice, experiment
@@ -87,6 +89,19 @@ def test_a_stopped_run_continues_where_it_stopped(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["dice-2.json"]
 
 
+def test_a_run_that_continued_after_a_commit_names_both(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dice = Dice()
+    monkeypatch.setattr(running, "commit", lambda: "abc1234")
+    stopped(dice, tmp_path)
+    monkeypatch.setattr(running, "commit", lambda: "def5678")
+    (record,) = run_all([experiment(dice)], tmp_path)
+    assert record.stamp["commit"] == "abc1234, def5678"
+    (record,) = run_all([experiment(dice)], tmp_path, again=True)
+    assert record.stamp["commit"] == "def5678"
+
+
 def test_a_line_cut_short_is_measured_again(tmp_path: Path) -> None:
     dice = Dice()
     stopped(dice, tmp_path)
@@ -129,3 +144,36 @@ def test_progress_is_reported_before_every_point(tmp_path: Path) -> None:
     steps: list[tuple[str, int, int]] = []
     run_all([experiment(Dice())], tmp_path, progress=lambda *step: steps.append(step))
     assert steps[1:4] == [("dice-2", 0, 3), ("dice-2", 1, 3), ("dice-2", 2, 3)]
+
+
+def test_a_changed_record_does_not_make_a_commit_dirty_and_changed_code_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    answers = {"ls-files": "provenance.py", "describe": "abc1234", "status": ""}
+    asked: list[tuple[str, ...]] = []
+
+    def git(*arguments: str, folder: Path) -> str:
+        asked.append(arguments)
+        return answers[arguments[0]]
+
+    monkeypatch.setattr(provenance, "_git", git)
+    assert provenance.commit() == "abc1234"
+    (status,) = (arguments for arguments in asked if arguments[0] == "status")
+    assert status[status.index("--") + 1 :] == ("src", "research", "requirements.lock")
+    answers["status"] = " M src/unskew/core/plan.py"
+    assert provenance.commit() == "abc1234-dirty"
+
+
+def test_a_new_module_that_is_not_committed_makes_a_commit_dirty(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = tmp_path / "research" / "papers" / "provenance.py"
+    module.parent.mkdir(parents=True)
+    module.write_text("")
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-C", str(tmp_path)]
+    for arguments in (["init", "--quiet"], ["add", "."], ["commit", "--quiet", "--message", "a"]):
+        subprocess.run([*git, *arguments], check=True)
+    monkeypatch.setattr(provenance, "__file__", str(module))
+    clean = provenance.commit()
+    module.with_name("new.py").write_text("")
+    assert provenance.commit() == f"{clean}-dirty"

@@ -15,8 +15,8 @@ from unskew.core.routing import RoutingTable
 from unskew.streaming.driver.controller import Controller, Goal, Steering
 from unskew.streaming.driver.joint_planning import JointPlanner
 from unskew.streaming.operators.operator import RECORDS
+from unskew.streaming.storage.layout import HASH
 from unskew.streaming.storage.ledger import Ledger, Report
-from unskew.streaming.storage.slot_state import HASH
 from unskew.streaming.worker.slot_step import loads_to_report
 
 SLOTS, BUCKETS, KEYS = 4, 64, 40

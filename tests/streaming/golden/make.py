@@ -1,6 +1,6 @@
 """How the golden checkpoint was created. It is never recreated for the same format: that would prove nothing.
 
-    python -m tests.streaming.golden.make tests/streaming/golden/format-1.tar.gz
+    python -m tests.streaming.golden.make tests/streaming/golden/format-3.tar.gz
 
 A new format gets a new file, and the old files stay: every one of them must restart for ever.
 """

@@ -92,6 +92,7 @@ def test_both_operators_keep_their_state_and_every_batch_is_right(
     assert sum(moved) > 0
 
 
+@pytest.mark.thorough
 def test_scaling_by_hand_applies_to_both_operators(spark: SparkSession, tmp_path: Path) -> None:
     live = Live(spark, tmp_path, SCHEMA)
     tables = posts(6)
@@ -122,7 +123,7 @@ def test_tables_planned_on_a_sample_are_used_from_the_first_batch(
 
 def test_closed_windows_go_on_to_the_next_operator(spark: SparkSession, tmp_path: Path) -> None:
     live = Live(spark, tmp_path, "k string, at timestamp, v long")
-    moments = [dt.datetime(2026, 11, 1, 12, minute, tzinfo=dt.UTC) for minute in (1, 2, 11, 31, 51)]
+    moments = [dt.datetime(2026, 11, 1, 12, minute, tzinfo=dt.timezone.utc) for minute in (1, 2, 11, 31, 51)]
     for moment in moments:
         live.add(pa.table({"k": ["a", "b", "b"], "at": [moment] * 3, "v": [1, 2, 3]}))
     windows = unskew.stream(live.events(), "k", time="at", watermark="1 minute").aggregate(

@@ -64,6 +64,7 @@ def test_the_page_follows_a_running_query(spark: SparkSession, tmp_path: Path, b
         query.stop()
 
 
+@pytest.mark.thorough
 def test_each_operator_of_a_chain_has_its_own_page(
     spark: SparkSession, tmp_path: Path, browser: Browser
 ) -> None:

@@ -53,7 +53,7 @@ _VALUES: dict[str, st.SearchStrategy[Any]] = {
     "s": st.sampled_from(["", "a", "b", "ab", "ä", "\U0001f600", "�"]),
     "b": st.sampled_from([b"", b"a", b"\xff", b"a\x00"]),
     "day": st.dates(dt.date(1969, 12, 30), dt.date(1970, 1, 3)),
-    "at": st.datetimes(dt.datetime(1969, 1, 1), dt.datetime(2030, 1, 1), timezones=st.just(dt.UTC)),
+    "at": st.datetimes(dt.datetime(1969, 1, 1), dt.datetime(2030, 1, 1), timezones=st.just(dt.timezone.utc)),
     "flag": st.booleans(),
 }
 RECORDS = st.lists(st.fixed_dictionaries({name: st.none() | v for name, v in _VALUES.items()}), max_size=16)

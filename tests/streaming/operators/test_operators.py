@@ -17,7 +17,7 @@ from unskew.core.hashing import hash_keys
 from unskew.streaming.operators import aggregates as agg
 from unskew.streaming.operators.aggregate_operator import AggregateOperator
 from unskew.streaming.operators.aggregation import Aggregation
-from unskew.streaming.operators.operator import Clock, Expiry, Window
+from unskew.streaming.operators.operator import Clock, Expiry, Window, record_column
 from unskew.streaming.storage.slot_state import SlotState
 
 SECOND = 1_000_000
@@ -35,8 +35,19 @@ def records(events: list[Event], hashes: dict[str | None, int] | None = None) ->
     return pa.table({"hash": hash_column, "key.0": keys, "v": ones, "t": times})
 
 
+@pytest.mark.parametrize("name", ["hash", "key.0", "key.1", "window", "in.v"])
+def test_a_column_may_be_called_like_one_of_ours(name: str) -> None:
+    aggregation = Aggregation({"total": agg.sum(name)}, pa.schema([(name, pa.int64()), ("t", MOMENT)]))
+    operator = AggregateOperator(KEY, aggregation, Window(SECOND, SECOND), "t")
+    rows = records([("a", 0), ("a", 1)])
+    rows = rows.rename_columns([record_column(name) if n == "v" else n for n in rows.column_names])
+    assert operator.pack(rows)[operator.layout.values[0]].to_pylist() == [2]
+
+
 class Slot:
-    """One slot that keeps its state from batch to batch."""
+    """One slot that keeps its state from batch to batch; records are late by the watermark of the batch before."""
+
+    watermark_before: int | None = None
 
     def __init__(self, **options: Any) -> None:
         aggregation = Aggregation({"n": agg.count(), "total": agg.sum("v")}, VALUES)
@@ -51,7 +62,11 @@ class Slot:
         hashes: dict[str | None, int] | None = None,
     ) -> tuple[list[dict[str, Any]], int]:
         """A batch whose records come from several map tasks."""
-        parts = [self.operator.pack(records(events[i::tasks], hashes)) for i in range(tasks)]
+        before, self.watermark_before = (
+            self.watermark_before,
+            clock.watermark if clock.watermark >= 0 else None,
+        )
+        parts = [self.operator.pack(records(events[i::tasks], hashes), before) for i in range(tasks)]
         payload = pa.concat_tables([self.operator.payload.empty_table(), *parts]).combine_chunks()
         state = SlotState.load(self.operator.layout, 8, self.store, self.cache)
         out, late = self.operator.step(payload, state, clock)
@@ -114,18 +129,21 @@ BATCHES = st.lists(
 def test_windows_equal_those_of_a_plain_dict(
     batches: list[tuple[list[tuple[Any, Any]], int]], lengths: tuple[int, int], emit: str
 ) -> None:
-    """In seconds; the watermark never goes back, and there is none at first."""
+    """In seconds; the watermark never goes back, and there is none at first.
+
+    As in Spark, a record is late by the watermark of the batch before, and a window is closed by that of its own batch.
+    """
     size, slide = lengths
     slot = Slot(window=Window(size * SECOND, slide * SECOND), emit=emit)
     opened: Counter[Any] = Counter()
-    watermark = -1
+    watermark = before = -1
     for events, step in batches:
         late, touched = 0, set()
         for key, moment in events:
             if moment is None:
                 continue
             for start in range(moment // slide * slide, moment - size, -slide):
-                if watermark >= 0 and start + size <= watermark:
+                if before >= 0 and start + size <= before:
                     late += 1
                 else:
                     opened[key, start * SECOND] += 1
@@ -141,7 +159,7 @@ def test_windows_equal_those_of_a_plain_dict(
         assert slot.state_rows == len(opened)
         for row in out:
             assert micros(row["window"]["end"]) - micros(row["window"]["start"]) == size * SECOND
-        watermark = max(watermark, watermark + step)
+        watermark, before = max(watermark, watermark + step), watermark
 
 
 @pytest.mark.parametrize("emit", ["closed", "changed"])
@@ -151,8 +169,25 @@ def test_a_window_closes_when_the_watermark_reaches_its_end(emit: str) -> None:
     out, late = slot.step([("a", 4 * SECOND)], Clock(0, 9_999))
     assert (counts(out), late) == ({} if emit == "closed" else {("a", 0): 2}, 0)
     out, late = slot.step([("a", 5 * SECOND), ("a", 10 * SECOND)], Clock(0, 10_000))
-    assert (counts(out), late) == ({("a", 0): 2} if emit == "closed" else {("a", 10 * SECOND): 1}, 1)
+    changed = {("a", 0): 3, ("a", 10 * SECOND): 1}
+    assert (counts(out), late) == ({("a", 0): 3} if emit == "closed" else changed, 0)
     assert slot.state_rows == 1
+    out, late = slot.step([("a", 6 * SECOND), ("a", 10 * SECOND)], Clock(0, 10_000))
+    assert (counts(out), late) == ({} if emit == "closed" else {("a", 10 * SECOND): 2}, 1)
+    assert slot.state_rows == 1
+
+
+def test_windows_and_late_records_are_compared_in_microseconds() -> None:
+    """A window of 1.5 ms is open at a watermark of 1 ms, and closed at 2 ms."""
+    slot = Slot(window=Window(1500, 1500), emit="closed")
+    assert slot.step([("a", 3)], Clock(0, 1)) == ([], 0)
+    out, late = slot.step([("a", 4)], Clock(0, 2))
+    assert (counts(out), late) == ({("a", 0): 2}, 0)
+    assert slot.step([("a", 5)], Clock(0, 2)) == ([], 1)
+    slot = Slot(expiry=Expiry(100, by_event_time=True))
+    slot.step([("a", 0)], Clock(0, 7))
+    out, late = slot.step([("a", 7001), ("a", 7000)], Clock(0, 7))
+    assert (counts(out), late) == ({"a": 2}, 1)
 
 
 def test_windows_of_the_sixties_stay_open_while_there_is_no_watermark() -> None:
@@ -177,7 +212,7 @@ def test_by_event_time_a_key_expires_after_its_latest_record_whenever_that_came(
     slot.step([("a", 500_000), ("a", 900_000), ("b", 800_000)], Clock(0, -1))
     slot.step([("a", 100_000)], Clock(0, 899))  # an old record does not bring the deadline forward
     assert slot.state_rows == 2
-    slot.step([], Clock(10**9, 900))
+    slot.step([("a", 899_000), (None, 899_000)], Clock(10**9, 900))  # two late records
     assert slot.state_rows == 1
     assert counts(slot.step([("a", 950_000), ("b", 950_000)], Clock(0, 999))[0]) == {"a": 4, "b": 1}
     slot.step([], Clock(0, 1049))
@@ -204,15 +239,18 @@ def test_the_number_of_map_tasks_does_not_matter(tasks: int) -> None:
     assert counts(slot.step(events, tasks=tasks)[0]) == Counter(f"{i % 7}" for i in range(100))
 
 
-@pytest.mark.parametrize("by_event_time", [False, True])
-def test_a_key_that_was_idle_too_long_starts_again_even_in_the_batch_that_expires_it(
-    by_event_time: bool,
-) -> None:
-    slot = Slot(expiry=Expiry(1000, by_event_time))
-    slot.step([("a", 0)], Clock(0, 0))
-    later = Clock(3_600_000, 3_600_000)
-    out, _ = slot.step([("a", 3600 * SECOND)], later)
-    assert counts(out) == {"a": 1}
+def test_by_the_clock_a_key_that_was_idle_too_long_starts_again_even_in_the_batch_that_expires_it() -> None:
+    slot = Slot(expiry=Expiry(1000, by_event_time=False))
+    slot.step([("a", 0)], Clock(0))
+    assert counts(slot.step([("a", 0)], Clock(3_600_000))[0]) == {"a": 1}
+
+
+def test_by_event_time_a_key_gets_the_records_of_the_batch_before_its_watermark_ends_it() -> None:
+    """As Spark handles records before it calls timers."""
+    slot = Slot(expiry=Expiry(1000, by_event_time=True))
+    slot.step([("a", SECOND), ("b", SECOND)], Clock(0, 0))
+    out, late = slot.step([("a", SECOND // 2), ("b", 9 * SECOND)], Clock(0, 3_600_000))
+    assert (counts(out), late, slot.state_rows) == ({"a": 2, "b": 2}, 0, 0)
 
 
 def test_a_record_without_a_time_does_not_drop_its_key() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 from collections.abc import Callable
 from decimal import Decimal
 from random import Random
@@ -34,16 +35,21 @@ class Slot:
         self.operator = UpdateOperator(KEY, fn=fn, each=each, records=RECORDS, **{**defaults, **options})
         self.store, self.cache = DictStore(), ForgetfulCache(Random(1))
 
-    def step(self, rows: Rows, clock: Clock = Clock(0)) -> list[dict[str, Any]]:  # noqa: B008 it is frozen
+    def step(
+        self,
+        rows: Rows,
+        clock: Clock = Clock(0),  # noqa: B008 it is frozen
+        watermark_before: int | None = None,
+    ) -> list[dict[str, Any]]:
         keys = pa.array([k for k, _ in rows], pa.string())
         values = pa.array([v for _, v in rows], pa.int64())
         times = pa.array(np.arange(len(rows)) * 1000, RECORDS.field("t").type)
         table = pa.table({"hash": hash_keys(keys), "key.0": keys, "k": keys, "v": values, "t": times})
-        payload = pa.concat_tables([self.operator.payload.empty_table(), self.operator.pack(table)])
+        packed = self.operator.pack(table, watermark_before)
+        payload = pa.concat_tables([self.operator.payload.empty_table(), packed])
         state = SlotState.load(self.operator.layout, 8, self.store, self.cache)
-        out, late = self.operator.step(payload.combine_chunks(), state, clock)
+        out, self.late = self.operator.step(payload.combine_chunks(), state, clock)
         assert out.schema == self.operator.output
-        assert late == 0
         state.applied = (state.applied or 0) + 1
         state.save(self.store, self.cache)
         return out.to_pylist()
@@ -107,7 +113,7 @@ def test_each_gets_plain_python_values_and_none_if_there_is_no_state() -> None:
         "flag": pa.bool_(),
         "many": pa.list_(pa.int64()),
     }
-    moment = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+    moment = dt.datetime(2026, 1, 1, tzinfo=dt.timezone.utc)
     full = {
         "i": 2**53 + 1,
         "f": 1.5,
@@ -171,6 +177,16 @@ def test_expired_states_may_emit_rows(by_event_time: bool) -> None:
     assert set(slot.state()) == {"b"}
 
 
+@pytest.mark.parametrize("by_event_time", [False, True])
+def test_late_records_are_counted_where_event_time_ends_state(by_event_time: bool) -> None:
+    slot = Slot(counting, expiry=Expiry(100, by_event_time))
+    rows: Rows = [("a", 1)] * 5  # event times are 0, 1, … ms
+    slot.step(rows, Clock(0, 3), watermark_before=2)
+    late = 3 if by_event_time else 0
+    assert slot.late == late
+    assert slot.state()["a"][0] == 5 - late
+
+
 def test_expired_may_emit_nothing() -> None:
     slot = Slot(counting, expiry=Expiry(100, False), expired=lambda states: None)
     slot.step([("a", 1)], Clock(0))
@@ -214,6 +230,20 @@ def together(rows: pd.DataFrame, states: pd.DataFrame) -> Any:
         (lambda rows, states: (None, states.assign(n="x")), "states does not fit its schema"),
         (lambda rows, states: (states[["k"]], states), "out has no column 'n'"),
         (lambda rows, states: (7, states), "out must be a pandas DataFrame, not int"),
+        (lambda rows, states: (None, states.assign(n=1.5)), "key 'a', field 'n' is 1.5, not a int64"),
+        (lambda rows, states: (None, states.assign(n=[1, True])), "key 'b', field 'n' is True"),
+        (lambda rows, states: (None, states.assign(n=True)), "key 'a', field 'n' is True"),
+        (lambda rows, states: (None, states.assign(n=pd.Timestamp(0))), "field 'n' is Timestamp"),
+        (
+            lambda rows, states: (None, states.assign(n=pd.Series([1, 1.5], dtype=object))),
+            "key 'b', field 'n'",
+        ),
+        (lambda rows, states: (None, states.assign(N=1)), "states has a column 'N' that its schema has not"),
+        (
+            lambda rows, states: (states.assign(m=1)[["k", "n", "m"]], states),
+            "out has a column 'm' that its schema has not: k, n",
+        ),
+        (lambda rows, states: (states[["k", "n", "n"]], states), "out has two columns 'n'"),
     ],
 )
 def test_a_mistake_of_a_function_is_reported(fn: Any, message: str) -> None:
@@ -226,17 +256,56 @@ def test_a_mistake_of_a_function_is_reported(fn: Any, message: str) -> None:
 @pytest.mark.parametrize(
     ("returned", "message"),
     [
-        ((None, {"n": "x"}), "states do not fit their schema"),
-        ((None, {"n": 2**70}), "states do not fit their schema"),
-        ((None, 7), "states must be dicts, not int"),
+        ((None, {"n": "x", "last": None}), "states does not fit its schema: key 'a', field 'n' is 'x'"),
+        ((None, {"n": 2**70, "last": None}), "key 'a', field 'n' is 1180591620717411303424"),
+        ((None, {"n": 1.5, "last": None}), "key 'a', field 'n' is 1.5, not a int64"),
+        ((None, {"n": Decimal("1.5"), "last": None}), "key 'a', field 'n' is Decimal"),
+        ((None, {"n": True, "last": None}), "key 'a', field 'n' is True"),
+        ((None, {"n": math.inf, "last": None}), "key 'a', field 'n' is inf"),
+        ((None, {"n": 1, "last": b"x"}), "key 'a', field 'last' is b'x'"),
+        ((None, {"N": 1, "last": None}), "key 'a': states has no field 'n': it has N, last"),
+        ((None, {"n": 1}), "key 'a': states has no field 'last'"),
+        ((None, {"n": 1, "last": None, "m": 1}), "key 'a': states has a field 'm' that its schema has not"),
+        ((None, 7), "states must be dicts, not int \\(key 'a'\\)"),
+        (({"k": "a", "n": 1.5}, None), "failed on key 'a'.*field 'n' is 1.5"),
+        (({"k": "a", "m": 1}, None), "failed on key 'a'.*out has no field 'n'"),
+        ((pd.DataFrame({"k": ["a"], "n": [1.5]}), None), "failed on key 'a'.*field 'n' is 1.5"),
         (([7], None), "failed on key 'a'.*out must be dicts, not int"),
-        (({"n": "x"}, None), "failed on key 'a'.*out do not fit"),
+        (({"k": "a", "n": "x"}, None), "failed on key 'a'.*out does not fit"),
         (7, "failed on key 'a'"),
     ],
 )
 def test_a_mistake_of_a_function_of_one_key_is_reported(returned: Any, message: str) -> None:
     with pytest.raises(UpdateError, match=message):
         Slot(lambda key, rows, state: returned, each=True).step([("a", 1)])
+
+
+NESTED = pa.struct([("x", pa.int64()), ("days", pa.list_(pa.date32()))])
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"x": 1, "days": [], "y": 2},
+        {"x": 1},
+        {"x": 1.5, "days": None},
+        {"x": 1, "days": [dt.datetime(2026, 1, 1, 5)]},
+        {"x": 1, "days": [5]},
+    ],
+)
+def test_a_wrong_value_inside_a_field_is_refused(value: Any) -> None:
+    state = pa.schema([("s", NESTED)])
+    with pytest.raises(UpdateError, match=r"key 'a', field 's' is \{'x': 1"):
+        Slot(lambda key, rows, state: (None, {"s": value}), each=True, state=state).step([("a", 1)])
+    with pytest.raises(UpdateError, match=r"key 'a', field 's' is \{'x': 1"):
+        Slot(lambda rows, states: (None, states.assign(s=[value])), state=state).step([("a", 1)])
+
+
+@pytest.mark.parametrize("value", [3, 3.0, np.int32(3), np.float64(3.0)])
+def test_whole_numbers_fit_whatever_their_type(value: Any) -> None:
+    slot = Slot(lambda key, rows, state: (None, {"n": value, "last": None}), each=True)
+    slot.step([("a", 1)])
+    assert slot.state() == {"a": (3, None)}
 
 
 def test_nan_is_not_null() -> None:

@@ -31,9 +31,9 @@ def test_a_lease_whose_file_cannot_be_deleted_is_released_all_the_same(
     lease = Lease(str(tmp_path)).take()
     with monkeypatch.context() as patched:
 
-        def refuse(self: Folder, name: str) -> None:
+        def refuse(self: Folder, name: str, data: bytes) -> None:
             raise OSError("read-only file system")
 
-        patched.setattr(Folder, "delete", refuse)
+        patched.setattr(Folder, "write", refuse)
         lease.release()
     Lease(str(tmp_path)).take().release()

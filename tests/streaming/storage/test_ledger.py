@@ -9,13 +9,16 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+import xxhash
 
+from unskew.core.files import to_ipc
 from unskew.core.migration.protocol import Acknowledgement, Exported, Handoff, Turn, first_turn
 from unskew.core.routing import RoutingTable
 from unskew.streaming.storage import ledger as module
 from unskew.streaming.storage.ledger import LINES_PER_FILE, RETAINED_BATCHES, Ledger, LedgerError, Report
 
 ROWS = pa.table({"id": [1, 2], "key.0": ["a", None]})
+HANDOFF = f"handoffs/1/0-1-x-{xxhash.xxh3_128_hexdigest(to_ipc(ROWS))[:16]}"
 TABLE = RoutingTable.build(2, [0, 1, 0, 1], ["a"], [1], version=1)
 OTHER = RoutingTable.build(2, [1, 1, 0, 0], ["b"], [0], version=2)
 
@@ -99,7 +102,7 @@ NEEDED: dict[str, Callable[[Ledger], object]] = {
     "turns/1": lambda ledger: ledger.turn(1),
     "tables/1-*": lambda ledger: ledger.turn(1),
     "targets/1-*": lambda ledger: ledger.turn(1),
-    "handoffs/1/0-1-x": lambda ledger: ledger.read_handoff(Handoff("handoffs/1/0-1-x", 0, 1, 1, 2, 9)),
+    HANDOFF: lambda ledger: ledger.read_handoff(Handoff(HANDOFF, 0, 1, 1, 2, 9)),
     "reports/1/0": lambda ledger: ledger.reports(1),
     "operator": lambda ledger: ledger.operator(),
     "wish": lambda ledger: ledger.wish(),
@@ -203,3 +206,19 @@ def test_only_what_no_replay_can_need_is_deleted(ledger: Ledger, tmp_path: Path)
         assert len(ledger.folder.names(folder)) <= RETAINED_BATCHES + 12
     files = [p for p in (tmp_path / "unskew").rglob("*") if p.is_file()]
     assert len(files) < 9 * (RETAINED_BATCHES + 12)
+
+
+def test_the_watermark_of_a_batch_is_that_of_sparks_log(ledger: Ledger, tmp_path: Path) -> None:
+    offsets = tmp_path / "offsets"
+    offsets.mkdir()
+    (offsets / "6").write_text(
+        'v1\n{"batchWatermarkMs":1234,"batchTimestampMs":5,"conf":{}}\n{"logOffset":6}'
+    )
+    assert ledger.watermark(6) == 1234
+    assert ledger.watermark(-1) == 0
+    with pytest.raises(LedgerError, match="offsets/5 is missing"):
+        ledger.watermark(5)
+    for damaged in ("v1", "v1\n{}", "v1\n[1]\n", "v1\n{"):
+        (offsets / "6").write_text(damaged)
+        with pytest.raises(LedgerError, match="offsets/6 cannot be read"):
+            ledger.watermark(6)

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from tests.streaming.worker.slot_world import DictStore, ForgetfulCache, alike
 from unskew.core.routing import RoutingTable
 from unskew.streaming.storage import slot_state
-from unskew.streaming.storage.slot_state import Layout, SlotState
+from unskew.streaming.storage.layout import Layout
+from unskew.streaming.storage.slot_state import SlotState
 
 BUCKETS = 4
 KEY = pa.schema([("a", pa.string()), ("b", pa.float64())])

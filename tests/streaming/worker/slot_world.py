@@ -33,7 +33,7 @@ from unskew.streaming.worker.slot_step import SlotStep
 
 BUCKETS, MAX_SLOTS = 16, 4
 VALUES = pa.schema([("v", pa.int64())])
-DAY = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+DAY = dt.datetime(2026, 1, 1, tzinfo=dt.timezone.utc)
 
 # for each type of key: its columns, and keys, some of which are equal despite different bits, or share a hash
 KEYS: dict[str, tuple[pa.Schema, list[tuple[Any, ...]]]] = {
@@ -230,7 +230,9 @@ class StreamWorld:
         for slot, store in self.stores.items():
             state = SlotState.load(self.operator.layout, BUCKETS, store, self.cache)
             places.append((slot, state.everything()))
-            places += [(slot, self.ledger.read_handoff(h)) for h in turn.imports(slot, state.applied)]
+            places += [
+                (slot, self.ledger.read_handoff(h)) for h in turn.imports(slot, state.applied, state.exported)
+            ]
         to_new_slots = [h for h in turn.pending if h.destination not in self.stores]
         places += [(h.destination, self.ledger.read_handoff(h)) for h in to_new_slots]
         states: dict[Any, tuple[Any, ...]] = {}

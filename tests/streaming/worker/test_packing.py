@@ -28,9 +28,9 @@ from unskew.streaming.operators.aggregate_operator import AggregateOperator
 from unskew.streaming.operators.aggregation import Aggregation
 from unskew.streaming.operators.operator import Window
 from unskew.streaming.storage.ledger import Ledger
-from unskew.streaming.storage.slot_state import decoded
+from unskew.streaming.storage.run_codec import decoded
 from unskew.streaming.worker import packing
-from unskew.streaming.worker.packing import PACKED, Packer, active_slots, normal_keys
+from unskew.streaming.worker.packing import PACKED, Packer, active_slots, called_slots, normal_keys
 from unskew.streaming.worker.slot_labels import slot_labels
 
 
@@ -82,6 +82,13 @@ def test_every_slot_in_use_is_called_in_every_batch() -> None:
     payloads = by_slot(list(packer(key).pack(iter([]), turn, 0)))
     assert {slot: list(map(len, tables)) for slot, tables in payloads.items()} == {0: [0], 1: [0], 3: [0]}
     assert list(packer(key).pack(iter([]), turn, 1)) == [], "the first task does it for all"
+
+
+def test_with_event_time_every_slot_is_called_once_and_gets_a_timer() -> None:
+    table = RoutingTable.hashed(2, 16, key_type(KEYS["string"][0]))
+    assert called_slots(Turn(0, table), 4) == [0, 1, 2, 3]
+    assert called_slots(Turn(7, table, imported={0: 6, 1: 6, 2: 0}), 4) == [0, 1, 3]
+    assert called_slots(Turn(7, table), 0) == [0, 1]
 
 
 def test_memory_stays_bounded_and_parts_are_numbered_in_order(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -11,9 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tests.streaming.worker.slot_world import BUCKETS, KEYS, StreamWorld, alike, random_table
+from tests.streaming.worker.slot_world import BUCKETS, KEYS, DictStore, StreamWorld, alike, random_table
 from unskew.core.migration.protocol import ProtocolError
 from unskew.core.routing import RoutingTable
+from unskew.streaming.operators.operator import Clock
 from unskew.streaming.storage.ledger import LedgerError
 from unskew.streaming.worker.slot_step import TRACKED, loads_to_report
 
@@ -172,6 +174,36 @@ def test_a_slot_reports_what_it_did(tmp_path: Path) -> None:
     assert destination.figures["written"] > 0
     assert destination.loads["state"].to_numpy().sum() == 20
     assert destination.loads["records"].to_numpy().sum() == 40
+
+
+def test_a_batch_without_records_imports_and_expires_but_sends_nothing_that_might_not_arrive(
+    tmp_path: Path,
+) -> None:
+    world = one_move(tmp_path)
+    turn = world.ledger.turn(2)
+    (handoff,) = turn.pending
+    back = RoutingTable.build(2, [0] * BUCKETS, key_type=pa.int64(), version=turn.table.version + 1)
+    turn = replace(turn, batch=3, target=back)
+    world.ledger.publish(turn)
+    store = world.stores[1].copy()
+    world.step.run(1, 3, [], Clock(0, 7), "timer", store, world.cache)
+    (report,) = world.ledger.reports(3)
+    assert report.figures["imported"] == handoff.rows
+    assert report.ack.exported is None
+    after = turn.close([report.ack])
+    assert (after.pending, after.table.version) == ((), turn.table.version)
+
+    # a replay, though, repeats what the next turn counts on
+    world.ledger.publish(replace(after, exporters=frozenset([1])))
+    world.step.run(1, 3, [], Clock(0, 7), "replay", world.stores[1].copy(), world.cache)
+    (report,) = world.ledger.reports(3)
+    assert report.ack.exported
+
+
+def test_a_timer_of_a_slot_that_is_not_in_use_does_nothing(tmp_path: Path) -> None:
+    world = one_move(tmp_path)
+    assert len(world.step.run(2, 2, [], Clock(0, 7), "timer", DictStore(), world.cache)) == 0
+    assert 2 not in world.ledger.reported_slots(2)
 
 
 def test_the_heaviest_keys_are_reported_one_by_one_and_the_rest_by_bucket() -> None:

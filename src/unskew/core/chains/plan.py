@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,6 +26,9 @@ from unskew.core.histogram import Histogram
 from unskew.core.loads import lower_bound
 from unskew.core.plan import Plan
 from unskew.core.routing import RoutingTable
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 KIND = "chain plan"
 """What the first line of a saved chain plan calls it."""

@@ -26,6 +26,7 @@ class Handoff:
     """A file of state on its way from one slot to another.
 
     `released` is the batch of the turn that first lists it: from then on its keys belong to `destination`.
+    `digest` tells apart what two runs of a batch exported; checkpoints of format 1 have none.
     """
 
     file: str
@@ -34,6 +35,7 @@ class Handoff:
     released: int
     rows: int
     size: int
+    digest: str = ""
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,7 @@ class Exported:
     destination: int
     rows: int
     size: int
+    digest: str = ""
 
 
 @dataclass(frozen=True)
@@ -80,8 +83,13 @@ class Turn:
     compares each handoff with what it has applied (`imports`), so nothing leaves or arrives twice. A key
     cannot move on before it has arrived: only a called slot exports, and a called slot has imported.
 
-    It relies on this: all read the first turn published for a batch; a slot's state and its `applied` are stored
-    together; the replay of a batch calls every slot that the batch called before; and the same rows expire.
+    A replay may compute something else: its input changed, or the query was taken back to an earlier batch. What the
+    earlier run exported then does not belong to the state that the replay stores. So the turn that the earlier run
+    published is replaced unless it lists the same handoffs by digest (`difference`), and a slot whose state does not
+    belong to the handoffs that a turn lists is refused (`imports`).
+
+    It relies on this: all read the same turn of a batch; a slot's state, its `applied` and the digests of what it
+    exported are stored together; and only the driver that holds the checkpoint replaces a turn.
     `imported` is the last `applied` that each slot acknowledged; a slot that never acknowledged is missing from it.
     `since` is the first batch under `table`.
 
@@ -110,11 +118,15 @@ class Turn:
             f"{len(self.pending)} pending handoffs)"
         )
 
-    def imports(self, slot: int, applied: int | None) -> tuple[Handoff, ...]:
+    def imports(
+        self, slot: int, applied: int | None, exported: Iterable[str] | None = None
+    ) -> tuple[Handoff, ...]:
         """What `slot`, which last applied the turn of batch `applied`, must import before it handles rows.
 
         In order of release, then of source. A slot whose stored state is older than what it acknowledged is
-        refused: what it imported then is no longer pending, and it still holds what it exported then.
+        refused: what it imported then is no longer pending, and it still holds what it exported then. So is a slot
+        whose state is that of another run of the batch than the handoffs: `exported` are the digests of what left
+        that state in batch `applied`, None where they are unknown.
         """
         acknowledged = self.imported.get(slot)
         if acknowledged is not None and (applied is None or applied < acknowledged):
@@ -124,6 +136,15 @@ class Turn:
                 f"{acknowledged} was replayed, or its state was replaced; restore the state that belongs to this ledger"
             )
         since = -1 if applied is None else applied
+        if exported is not None:
+            listed = {h.digest for h in self.pending if h.source == slot and h.released == since + 1}
+            is_next = self.batch == since + 1  # later, some of them have arrived and are listed no more
+            if "" not in listed and not (listed == set(exported) if is_next else listed <= set(exported)):
+                raise ProtocolError(
+                    f"slot {slot} has the state of one run of batch {since}, but turn {self.batch} lists what another "
+                    f"run of that batch exported: to run it again, stop every query on this checkpoint, remove from "
+                    f"{since} on the files of its folders offsets and commits, and restart"
+                )
         due = [h for h in self.pending if h.destination == slot and h.released > since]
         return tuple(sorted(due, key=lambda h: (h.released, h.source)))
 
@@ -156,7 +177,7 @@ class Turn:
         applied = {slot: ack.applied for slot, ack in by_slot.items()}
         waiting = tuple(h for h in self.pending if applied.get(h.destination, -1) < h.released)
         released = tuple(
-            Handoff(e.file, slot, e.destination, batch, e.rows, e.size)
+            Handoff(e.file, slot, e.destination, batch, e.rows, e.size, e.digest)
             for slot, ack in sorted(by_slot.items())
             for e in ack.exported or ()
         )
@@ -171,8 +192,25 @@ class Turn:
             since=self.since if table.version == self.table.version else batch,
         )
 
+    def difference(self, other: Turn) -> str | None:
+        """How the state lies elsewhere under another turn of this batch; None if both suit the same state.
+
+        Handoffs without a digest count as different. The table to export towards next may differ.
+        """
+        if self.batch != other.batch or not self.table.same_routes(other.table):
+            return "the slots of some keys"
+        if self.exporters != other.exporters:
+            return "which slots exported"
+        if dict(self.imported) != dict(other.imported):
+            return "which slots were called"
+        if any(not h.digest for h in (*self.pending, *other.pending) if h.released == self.batch):
+            return None if self.pending == other.pending else "what was exported cannot be compared"
+        for handoff in _contents(self.pending) ^ _contents(other.pending):
+            return f"what slot {handoff[0]} exported to slot {handoff[1]}"
+        return None
+
     def confirm(self, after: Turn, acks: Iterable[Acknowledgement]) -> None:
-        """Refuse a run of this batch that exported what the next turn, published by another run, leaves in place.
+        """Refuse a run of this batch that exported something else than the next turn, published by another run, lists.
 
         To be called by a driver that finds the next turn already published: another driver, thought dead, may have
         published it while the slots were at work. The batch must then fail, and its replay will read `after`.
@@ -184,6 +222,17 @@ class Turn:
                 raise ProtocolError(
                     f"slot {slot} exported in batch {self.batch}, but turn {after.batch} was published without it; "
                     "run the batch again"
+                )
+            listed = {
+                h.destination: h.digest
+                for h in after.pending
+                if (h.source, h.released) == (slot, after.batch)
+            }
+            counted_files = {e.destination: e.digest for e in ack.exported or ()}
+            if "" not in listed.values() and listed != counted_files:
+                raise ProtocolError(
+                    f"slot {slot} exported in batch {self.batch} what turn {after.batch}, published by another run of "
+                    "the batch, does not list; run the batch again"
                 )
 
     def to_meta(self) -> dict[str, Any]:
@@ -247,6 +296,11 @@ class Turn:
     def _check_next(self, after: Turn) -> None:
         if after.batch != self.batch + 1:
             raise ValueError(f"the turn after {self.batch} is {self.batch + 1}, not {after.batch}")
+
+
+def _contents(handoffs: Iterable[Handoff]) -> set[tuple[int, int, int, str]]:
+    """Handoffs by what is in them, wherever it is written."""
+    return {(h.source, h.destination, h.released, h.digest or h.file) for h in handoffs}
 
 
 def first_turn(table: RoutingTable, batch: int = 0) -> Turn:

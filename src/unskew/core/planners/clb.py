@@ -37,6 +37,7 @@ def plan(
     windows: Sequence[Histogram] = (),
     theta: float = 0.0,
     substreams: int = 256,
+    listing: bool = False,
 ) -> RoutingTable:
     """Split the substreams into N sets so that those with a covariance of `theta` or more are apart.
 
@@ -51,8 +52,10 @@ def plan(
     substreams and m windows. Heavy keys count with their bucket: the table has no heavy rows.
 
     Readings: substreams with covariance ≥ θ leave (the text), s_k itself stays, and the first split makes the
-    second set. If the heaviest substream has none to be separated from, the next one is tried; if none has, the
-    heaviest substream of the most loaded set leaves alone, so that no slot stays idle.
+    second set. After a split the weight ω of a substream is its definition: what it has in common, above θ, with the
+    others of its set. With `listing` it is what lines 15 to 18 add and subtract, which counts covariances below θ and
+    depends on the order of the substreams. If the heaviest substream has none to be separated from, the next one is
+    tried; if none has, the heaviest substream of the most loaded set leaves alone, so that no slot stays idle.
     Paper: Guo and Zhou, "Stateful Load Balancing for Parallel Stream Processing", section 4, algorithm 2.
 
     >>> windows = [Histogram.from_counts({0: n, 1: n}, buckets=64) for n in (9, 1)]
@@ -66,18 +69,19 @@ def plan(
     series = np.stack([np.bincount(groups, _bucket_loads(window), p) for window in windows])
     means = series.mean(axis=0)
     swings = series - means
-    sets = split(swings.T @ swings / len(windows), means, slots, theta)[groups]
+    sets = split(swings.T @ swings / len(windows), means, slots, theta, listing)[groups]
     if previous is not None:
         sets = _matched(sets, slots, histogram, previous)[sets]
     return RoutingTable.build(slots, sets, key_type=histogram.key_type)
 
 
-def split(covariance: Floats, means: Floats, sets: int, theta: float) -> _Ints:
+def split(covariance: Floats, means: Floats, sets: int, theta: float, listing: bool = False) -> _Ints:
     """Algorithm 2: the set of each substream, of 0..sets-1."""
     member = np.zeros(len(covariance), dtype=np.int64)
     related = covariance >= theta
     np.fill_diagonal(related, False)
-    weight = np.where(related, covariance, 0.0).sum(axis=1)
+    in_common = np.where(related, covariance, 0.0)
+    weight = in_common.sum(axis=1)
     for new in range(1, sets):
         leaving = _to_separate(member, related, weight)
         if not len(leaving):
@@ -85,9 +89,13 @@ def split(covariance: Floats, means: Floats, sets: int, theta: float) -> _Ints:
         old = member[leaving[0]]
         member[leaving] = new
         staying = np.flatnonzero(member == old)
-        weight[staying] -= covariance[np.ix_(leaving, staying)].sum(axis=0)
-        # For each substream that leaves, the listing counts only those that leave after it, in index order.
-        weight[leaving] = np.triu(covariance[np.ix_(leaving, leaving)], 1).sum(axis=1)
+        if listing:
+            weight[staying] -= covariance[np.ix_(leaving, staying)].sum(axis=0)
+            # For each substream that leaves, the listing counts only those that leave after it, in index order.
+            weight[leaving] = np.triu(covariance[np.ix_(leaving, leaving)], 1).sum(axis=1)
+        else:
+            for part in (staying, leaving):
+                weight[part] = in_common[np.ix_(part, part)].sum(axis=1)
     return member
 
 

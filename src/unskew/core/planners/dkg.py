@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from unskew.core.histogram import Histogram
 from unskew.core.planners.declaration import Planner, UnsuitablePlannerError
-from unskew.core.planners.parts.universal_hash import draw
+from unskew.core.planners.parts.universal_hash import bucket_numbers, draw
 from unskew.core.routing import RoutingTable
 from unskew.core.scheduling import longest_first
 
@@ -82,7 +82,7 @@ def bucket_groups(buckets: int, slots: int, mu: float | None, seed: int) -> NDAr
             f"mu={mu} asks for {groups} groups of only {buckets} buckets: "
             "use a smaller mu or mu=None, or measure with more buckets"
         )
-    return draw(groups, seed)(np.arange(buckets))
+    return draw(groups, seed)(bucket_numbers(buckets))
 
 
 PLANNER = Planner(

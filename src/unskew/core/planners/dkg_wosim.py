@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from unskew.core.histogram import Histogram
 from unskew.core.planners.declaration import Planner
 from unskew.core.planners.dkg import heavy_part
-from unskew.core.planners.parts.universal_hash import draw
+from unskew.core.planners.parts.universal_hash import bucket_numbers, draw
 from unskew.core.routing import RoutingTable
 from unskew.core.scheduling import longest_first
 
@@ -31,7 +29,7 @@ def plan(
     trimmed = heavy_part(histogram, theta)
     return RoutingTable.build(
         slots,
-        draw(slots, seed)(np.arange(histogram.buckets)),
+        draw(slots, seed)(bucket_numbers(histogram.buckets)),
         heavy=trimmed.keys,
         heavy_slots=longest_first(trimmed.tracked.weights, slots),
         hashes=trimmed.hashes,

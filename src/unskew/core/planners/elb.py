@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from heapq import heapify, heappop, heapreplace
 from math import ceil
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +26,7 @@ def plan(
     tolerance: float = 0.2,
     heavy: int | None = None,
     recompute: bool = False,
+    remove: Literal["least loaded", "last"] = "least loaded",
 ) -> RoutingTable:
     """Move entries out of slots above the mean only, the largest that fit first, to the least loaded slots.
 
@@ -42,16 +44,19 @@ def plan(
     Readings: a slot sheds entries lighter than θ = min(load − mean, (u − v)/2), and θ shrinks by what is shed, so a
     slot sheds less than (u − v)/2 in all. That is the listing. With `recompute`, θ is recomputed from the load left, as
     the text may be read, and a slot whose entries are small comes down to the mean. Entries without load are not shed:
-    they relieve nothing. When N shrinks, the slots π..n-1 vanish, not the least loaded ones: removing others would
-    mean renumbering slots, and more state would move. When no slot below (u + v)/2 is left, the least loaded of all
-    takes the next entry.
+    they relieve nothing. When no slot below (u + v)/2 is left, the least loaded of all takes the next entry.
+
+    `remove`: which slots vanish when N shrinks. "least loaded" is the paper's choice: the instances that go have the
+    least to move. But a slot is a number, and the slots left are 0..N-1: one that stays with a higher number takes
+    the number of one that went, and on Spark its state moves with it. "last" removes the highest numbers, so that
+    only their state moves.
     Paper: Guo and Zhou, "Stateful Load Balancing for Parallel Stream Processing", section 3, algorithm 1.
 
     >>> h = Histogram.from_counts({0: 4, 1: 3, 2: 2, 3: 1}, buckets=8)
     >>> plan(h, 4, lower=4, upper=6).slots
     2
     """
-    _check(lower, upper, tolerance, heavy)
+    _check(lower, upper, tolerance, heavy, remove)
     if lower is None or upper is None:
         active, mean = slots, histogram.total / slots
         lower, upper = mean * (1.0 - tolerance / 2.0), mean * (1.0 + tolerance / 2.0)
@@ -63,14 +68,11 @@ def plan(
     own = _own_entries(histogram, start, 2 * active if heavy is None else heavy)
     rows = np.flatnonzero(own)
     folded = np.bincount(histogram.key_buckets[~own], histogram.tracked.weights[~own], histogram.buckets)
-    chosen = rebalance(
-        np.concatenate([histogram.tracked.weights[rows], histogram.rest.weights + folded]),
-        np.concatenate([start.slot_of_hashes(histogram.hashes[rows]), start.buckets]),
-        active,
-        lower,
-        upper,
-        recompute,
-    )
+    loads = np.concatenate([histogram.tracked.weights[rows], histogram.rest.weights + folded])
+    placed = np.concatenate([start.slot_of_hashes(histogram.hashes[rows]), start.buckets])
+    if active < start.slots:
+        placed = renumbered(loads, placed, start.slots, active, remove)[placed]
+    chosen = rebalance(loads, placed, active, lower, upper, recompute)
     return RoutingTable.build(
         active,
         chosen[len(rows) :],
@@ -81,21 +83,40 @@ def plan(
     )
 
 
+def renumbered(loads: Floats, placed: Slots, before: int, slots: int, remove: str = "least loaded") -> Slots:
+    """The number of each of `before` slots once `slots` are left; -1 for one that vanishes.
+
+    Of equally loaded slots the last vanishes first.
+    """
+    order = np.arange(before)
+    if remove == "least loaded":
+        order = np.argsort(-np.bincount(placed, loads, before), kind="stable")
+    stays = np.zeros(before, dtype=np.bool_)
+    stays[order[:slots]] = True
+    number = np.where(stays, np.arange(before), -1).astype(placed.dtype)
+    number[np.flatnonzero(number >= slots)] = np.flatnonzero(~stays[:slots])
+    return number
+
+
 def rebalance(
     loads: Floats, placed: Slots, slots: int, lower: float, upper: float, recompute: bool = False
 ) -> Slots:
-    """Algorithm 1 over entries with these `loads` on the slots `placed`: their new slots, of 0..slots-1."""
-    slot_loads = np.bincount(placed, loads, slots).tolist()
-    mean = sum(slot_loads) / slots
-    under = [(load, slot) for slot, load in enumerate(slot_loads[:slots]) if load <= mean]
-    leaving = _leaving(loads, placed, slots, slot_loads, mean, (upper - lower) / 2.0, recompute)
+    """Algorithm 1 over entries with these `loads` on the slots `placed`: their new slots, of 0..slots-1.
+
+    An entry of a slot that vanishes is placed on -1.
+    """
+    staying = placed >= 0
+    slot_loads = np.bincount(placed[staying], loads[staying], slots).tolist()
+    mean = float(loads.sum()) / slots
+    under = [(load, slot) for slot, load in enumerate(slot_loads) if load <= mean]
+    leaving = _leaving(loads, placed, slot_loads, mean, (upper - lower) / 2.0, recompute)
 
     chosen = placed.copy()
     heap, full = under, (upper + lower) / 2.0
     heapify(heap)
     for entry in leaving:
         if not heap:
-            heap, full = [(load, slot) for slot, load in enumerate(slot_loads[:slots])], np.inf
+            heap, full = [(load, slot) for slot, load in enumerate(slot_loads)], np.inf
             heapify(heap)
         load, slot = heap[0]
         chosen[entry] = slot
@@ -110,7 +131,6 @@ def rebalance(
 def _leaving(
     loads: Floats,
     placed: Slots,
-    slots: int,
     slot_loads: list[float],
     mean: float,
     most: float,
@@ -124,7 +144,7 @@ def _leaving(
     leaving = []
     order = np.argsort(-loads, kind="stable")
     for entry, slot, load in zip(order.tolist(), placed[order].tolist(), loads[order].tolist(), strict=True):
-        if slot >= slots:
+        if slot < 0:
             leaving.append(entry)
         elif 0.0 < load < theta[slot]:
             leaving.append(entry)
@@ -141,7 +161,9 @@ def _own_entries(histogram: Histogram, start: RoutingTable, heavy: int) -> NDArr
     return own
 
 
-def _check(lower: float | None, upper: float | None, tolerance: float, heavy: int | None) -> None:
+def _check(
+    lower: float | None, upper: float | None, tolerance: float, heavy: int | None, remove: str
+) -> None:
     if (lower is None) != (upper is None):
         raise ValueError(f"lower={lower} and upper={upper}: pass both ends of the load range, or neither")
     if lower is not None and upper is not None and not 0.0 <= lower < upper < np.inf:
@@ -152,6 +174,8 @@ def _check(lower: float | None, upper: float | None, tolerance: float, heavy: in
         )
     if heavy is not None and (not isinstance(heavy, int) or heavy < 0):
         raise ValueError(f"heavy is a number of keys, 0 or more, or None for 2N, not {heavy!r}")
+    if remove not in ("least loaded", "last"):
+        raise ValueError(f"remove is 'least loaded' or 'last', not {remove!r}")
 
 
 PLANNER = Planner(

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from unskew.core.hashing import Hashes
 from unskew.core.histogram import Floats, Histogram
 from unskew.core.planners.declaration import Planner
-from unskew.core.planners.parts.universal_hash import draw
+from unskew.core.planners.parts.universal_hash import bucket_numbers, draw
 from unskew.core.routing import RoutingTable, Slots
 
 
@@ -40,7 +40,7 @@ def plan(
     shares = np.repeat(histogram.tracked.weights / choices, choices)
     start = np.bincount(rows.reshape(-1), shares, slots).astype(np.float64)
     # Buckets get functions of their own, so that no key follows its bucket's choice.
-    places = candidates(np.arange(histogram.buckets), slots, choices, seed, first_stream=choices)
+    places = candidates(bucket_numbers(histogram.buckets), slots, choices, seed, first_stream=choices)
     return RoutingTable.build(
         slots,
         _least_loaded(histogram.rest.weights, places, start),

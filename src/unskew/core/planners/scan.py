@@ -38,7 +38,7 @@ def plan(
     `resources`: how memory, computation and communication grow with a key's frequency: letters C(onstant),
     L(inear), Q(uadratic), or callables. Constant ones are not balanced.
     `utility`: A (balance alone), APM (ρ + γ), APLM (ρ + log(1 + γ)), ATM (ρ(1 + γ)) or ATLM
-    (ρ(1 + log(1 + γ))).
+    (ρ(1 + log(1 + γ))); APLM10 and ATLM10 have the logarithm to base 10, which the paper leaves open.
     `replicas`: points of each slot on the ring.
 
     Gedik, "Partitioning functions for stateful data parallelism in stream processing", section 4.2.2,

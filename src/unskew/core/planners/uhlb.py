@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from unskew.core.histogram import Histogram
 from unskew.core.planners.declaration import Planner
-from unskew.core.planners.parts.universal_hash import draw
+from unskew.core.planners.parts.universal_hash import bucket_numbers, draw
 from unskew.core.routing import RoutingTable
 
 
@@ -26,7 +24,7 @@ def plan(
     (False, True)
     """
     round_number = 0 if previous is None else previous.version + 1
-    chosen = draw(slots, seed, round_number)(np.arange(histogram.buckets))
+    chosen = draw(slots, seed, round_number)(bucket_numbers(histogram.buckets))
     return RoutingTable.build(slots, chosen, key_type=histogram.key_type)
 
 

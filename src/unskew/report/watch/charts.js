@@ -4,6 +4,8 @@ const charts = (() => {
   "use strict";
   const MARGIN = { left: 56, right: 10, top: 10, bottom: 24 };
   const shown = new WeakMap(); // chart → what is drawn in it, for the pointer
+  const chosen = new WeakMap(); // chart → the batch that is read out
+  const choosers = new WeakMap(); // chart → how to read out a batch
 
   const make = (tag, attributes = {}, text = "") => {
     const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
@@ -59,6 +61,37 @@ const charts = (() => {
     put(holder, svg, label);
   };
 
+  const LANE = { height: 22, gap: 8, left: 64 };
+  const LETTER = 7; // about the width of one, in pixels
+
+  // Rows of parts, one for each slot. lanes: [{name, value, text, parts: [{value, look, name, text}]}]; level: a line down
+  const lanes = (holder, { lanes: rows, level, label }) => {
+    const width = Math.max(holder.clientWidth, 200), right = width - MARGIN.right;
+    const high = Math.max(...rows.map((row) => row.value), level, 1);
+    const x = (value) => LANE.left + (value / high) * (right - LANE.left);
+    const bottom = rows.length * (LANE.height + LANE.gap);
+    const svg = make("svg", { role: "img", viewBox: `0 0 ${width} ${bottom}` });
+    rows.forEach((row, i) => {
+      const top = i * (LANE.height + LANE.gap) + LANE.gap / 2;
+      const name = make("text", { x: LANE.left - 8, y: top + 16, "text-anchor": "end" }, row.name);
+      name.append(make("title", {}, row.text));
+      svg.append(name);
+      let from = 0;
+      for (const part of row.parts) {
+        const left = x(from), size = x(from + part.value) - left;
+        const box = make("rect", { class: `part ${part.look}`, x: left, y: top, width: Math.max(size, 0), height: LANE.height });
+        box.append(make("title", {}, part.text));
+        svg.append(box);
+        const room = Math.floor((size - 8) / LETTER);
+        const words = part.name.length <= room ? part.name : room > 5 ? `${[...part.name].slice(0, room - 1).join("")}…` : "";
+        if (words) svg.append(make("text", { class: "name", x: left + 5, y: top + 16 }, words));
+        from += part.value;
+      }
+    });
+    if (level > 0) svg.append(make("line", { class: "level bound", x1: x(level), x2: x(level), y1: 0, y2: bottom }));
+    put(holder, svg, label);
+  };
+
   // The path through the lowest and highest value of each pixel's batches, in their order: no peak is lost.
   const path = (rows, field, x, y, step) => {
     const points = [];
@@ -103,27 +136,60 @@ const charts = (() => {
     for (const { field, look, step } of series) inside.append(make("path", { class: `series ${look}`, d: path(rows, field, x, y, step) }));
     svg.append(inside);
     put(holder, svg, label);
-    if (!shown.has(holder)) listen(holder);
+    if (!shown.has(holder)) choosers.set(holder, listen(holder));
     shown.set(holder, { rows, x, left, right, top, bottom, first, last, say });
+    holder.setAttribute("aria-label", label);
+    holder.setAttribute("aria-valuemin", first);
+    holder.setAttribute("aria-valuemax", last);
+    if (chosen.has(holder)) {
+      choosers.get(holder)(nearest(rows, chosen.get(holder)));
+    } else {
+      holder.setAttribute("aria-valuenow", last);
+      holder.setAttribute("aria-valuetext", say(rows[rows.length - 1]));
+    }
   };
 
+  // A chart over batches is a slider: the mouse, a finger or the arrow keys choose a batch, and its figures are read out.
   const listen = (holder) => {
     const readout = document.createElement("p");
     readout.className = "readout";
+    readout.setAttribute("aria-hidden", "true"); // the slider says the same
     holder.append(readout);
-    holder.addEventListener("pointermove", (event) => {
-      const { rows, x, left, right, top, bottom, first, last, say } = shown.get(holder);
-      const share = (event.clientX - holder.getBoundingClientRect().left - left) / (right - left);
-      const row = nearest(rows, first + share * (last - first));
+    holder.tabIndex = 0;
+    holder.setAttribute("role", "slider");
+    const choose = (row) => {
+      const { x, top, bottom, say } = shown.get(holder);
       const pointer = holder.querySelector(".pointer") ?? holder.querySelector("svg").appendChild(make("line", { class: "pointer", y1: top, y2: bottom }));
       pointer.setAttribute("x1", x(row.batch));
       pointer.setAttribute("x2", x(row.batch));
       readout.textContent = say(row);
-    });
-    holder.addEventListener("pointerleave", () => {
+      holder.setAttribute("aria-valuenow", row.batch);
+      holder.setAttribute("aria-valuetext", say(row));
+      chosen.set(holder, row.batch);
+    };
+    const leave = () => {
       holder.querySelector(".pointer")?.remove();
       readout.textContent = "";
+      chosen.delete(holder);
+    };
+    holder.addEventListener("pointermove", (event) => {
+      const { rows, left, right, first, last } = shown.get(holder);
+      const share = (event.clientX - holder.getBoundingClientRect().left - left) / (right - left);
+      choose(nearest(rows, first + share * (last - first)));
     });
+    holder.addEventListener("pointerleave", leave);
+    holder.addEventListener("blur", leave);
+    holder.addEventListener("keydown", (event) => {
+      const { rows, last } = shown.get(holder);
+      const at = rows.indexOf(nearest(rows, chosen.get(holder) ?? last));
+      const started = chosen.has(holder);
+      const steps = { ArrowLeft: -1, ArrowDown: -1, ArrowRight: 1, ArrowUp: 1, PageUp: 10, PageDown: -10, Home: -Infinity, End: Infinity };
+      if (!(event.key in steps)) return;
+      event.preventDefault();
+      const to = started || Math.abs(steps[event.key]) === Infinity ? at + steps[event.key] : at;
+      choose(rows[Math.max(0, Math.min(to, rows.length - 1))]);
+    });
+    return choose;
   };
 
   const nearest = (rows, batch) => {
@@ -136,5 +202,5 @@ const charts = (() => {
     return batch - before.batch < rows[low].batch - batch ? before : rows[low];
   };
 
-  return { bars, lines };
+  return { bars, lanes, lines };
 })();

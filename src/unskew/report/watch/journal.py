@@ -29,6 +29,9 @@ IDLE_SECONDS = 60.0
 FRESH_SECONDS = 0.3
 """The journal is not read again within this time: several open pages cost as much as one."""
 
+MOST_PLACES = 1000
+"""Keys whose places are remembered: a batch reports some tens of its heaviest."""
+
 _LARGEST = 2**53
 """Larger whole numbers are not exact in a browser, and no figure of a batch is that large."""
 
@@ -94,12 +97,18 @@ class Slot(NamedTuple):
 
 
 class TopKey(NamedTuple):
-    """One of the heaviest keys of the last batch; `heavy` says whether the table has a row for it, None if unknown."""
+    """One of the heaviest keys of the last batch; `heavy` says whether the table has a row for it, None if unknown.
+
+    `previous` is the slot in which the key was before, and `came` the batch in which it was first seen where it is now;
+    both are None for a key that has been in one slot since it was first seen.
+    """
 
     key: str
     records: Figure
     slot: Figure
     heavy: bool | None
+    previous: int | None = None
+    came: int | None = None
 
 
 @dataclass(frozen=True)
@@ -110,9 +119,36 @@ class LatestBatch:
     top: tuple[TopKey, ...]
 
     @classmethod
-    def of(cls, line: Mapping[str, Any]) -> LatestBatch:
-        """The details of a line."""
-        return cls(_slots(line), _top(line))
+    def of(cls, line: Mapping[str, Any], places: KeyPlaces | None = None) -> LatestBatch:
+        """The details of a line, and which of its keys have moved if their places are known."""
+        top = _top(line)
+        return cls(_slots(line), top if places is None else tuple(places.told(key) for key in top))
+
+
+class KeyPlaces:
+    """Where the heaviest keys of the last batches were: their slots, and the slots before.
+
+    It keeps the keys that were among the heaviest last, at most `MOST_PLACES`, however long the journal is.
+    """
+
+    def __init__(self) -> None:
+        # key → (slot, slot before, batch in which it came), the key seen last at the end
+        self._places: dict[str, tuple[Figure, int | None, int | None]] = {}
+
+    def see(self, line: Mapping[str, Any]) -> None:
+        """Take in the heaviest keys of a batch; a batch that is replayed has them in the same slots."""
+        for key in _top(line):
+            slot, previous, came = self._places.pop(key.key, (key.slot, None, None))
+            if slot != key.slot and slot is not None and key.slot is not None:
+                previous, came = int(slot), line["batch"]
+            self._places[key.key] = (key.slot, previous, came)
+        for oldest in list(self._places)[: max(len(self._places) - MOST_PLACES, 0)]:
+            del self._places[oldest]
+
+    def told(self, key: TopKey) -> TopKey:
+        """The key with what is known of its move."""
+        _, previous, came = self._places.get(key.key, (None, None, None))
+        return key._replace(previous=previous, came=came)
 
 
 @dataclass(frozen=True)
@@ -154,6 +190,7 @@ class JournalReader:
         self._serials: list[int] = []
         self._last_serial = 0
         self._last_line: dict[str, Any] = {}
+        self._places = KeyPlaces()
         self._gone = False
         self._read_at = float("-inf")
         operators = operator_of(checkpoint, operator).get("operators", 1)
@@ -167,7 +204,7 @@ class JournalReader:
                 self._read()
                 self._read_at = time.monotonic()
             unseen = self._batches[bisect.bisect_right(self._serials, self._serial(position)) :]
-            latest = LatestBatch.of(self._last_line) if unseen else None
+            latest = LatestBatch.of(self._last_line, self._places) if unseen else None
             return News(f"{self._token}.{self._last_serial}", unseen, latest, self._status())
 
     def _serial(self, position: str) -> int:
@@ -196,6 +233,10 @@ class JournalReader:
         self._batches[start:] = [Batch.of(line) for line in lines]
         self._serials[start:] = range(self._last_serial + 1, self._last_serial + 1 + len(lines))
         self._last_serial += len(lines)
+        if start == 0:
+            self._places = KeyPlaces()
+        for line in lines:
+            self._places.see(line)
         if lines:
             self._last_line = lines[-1]
 

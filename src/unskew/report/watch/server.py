@@ -40,7 +40,9 @@ class WatchServer(ThreadingHTTPServer):
         try:
             super().__init__((LOOPBACK, port), _Handler)
         except OSError as error:
-            raise ValueError(f"port {port} of {LOOPBACK} cannot be used: {error.strerror}") from error
+            raise ValueError(
+                f"port {port} of {LOOPBACK} cannot be used: {error.strerror}; choose another"
+            ) from error
         self.names = [[f"{name}:{self.server_port}"] for name in (LOOPBACK, "localhost")]
 
     @property
@@ -50,7 +52,7 @@ class WatchServer(ThreadingHTTPServer):
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Ignore a page that was closed while it was being answered."""
-        if not isinstance(sys.exception(), ConnectionError):
+        if not isinstance(sys.exc_info()[1], ConnectionError):
             super().handle_error(request, client_address)
 
 

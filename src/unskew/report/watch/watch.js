@@ -4,6 +4,10 @@
   "use strict";
   const EVERY = 1000; // milliseconds between two requests
   const PAGE = 20; // rows of a table that are in the document at once
+  const MOST_LANES = 24; // slots that are drawn with their keys: the fullest
+  const TONES = 6; // colours of hot keys, the hottest first
+  const RECENT = 20; // batches for which a key counts as having moved
+  const MOST_MOVES = 8; // moves that are listed
   const setup = JSON.parse(document.getElementById("setup").textContent);
   const byId = (id) => document.getElementById(id);
   let batches = [];
@@ -31,11 +35,18 @@
   };
 
   // A table that has one page of its rows in the document. columns: [title, show(row), look of its cells]
-  const table = (holder, columns, empty) => {
+  const table = (holder, columns, empty, what) => {
     const body = element("tbody"), pager = element("div", "pager"), head = element("tr");
     const [previous, where, next] = [element("button", "", "Previous"), element("span"), element("button", "", "Next")];
     let rows = [], from = 0;
-    for (const [title, , look] of columns) head.append(element("th", look, title));
+    for (const [title, , look] of columns) {
+      const cell = element("th", look, title === "bar" ? "" : title);
+      cell.scope = "col";
+      if (title === "bar") cell.append(element("span", "unseen", "share as a bar"));
+      head.append(cell);
+    }
+    previous.setAttribute("aria-label", `Previous rows: ${what}`);
+    next.setAttribute("aria-label", `Next rows: ${what}`);
     const draw = () => {
       from = Math.max(0, Math.min(from, PAGE * Math.floor((rows.length - 1) / PAGE)));
       body.replaceChildren(...rows.slice(from, from + PAGE).map((row) => {
@@ -57,8 +68,14 @@
     next.addEventListener("click", () => { from += PAGE; draw(); });
     const wide = element("div", "wide"), whole = element("table"), top = element("thead");
     const nothing = element("p", "empty", empty);
+    const caption = element("caption", "unseen", what);
+    // a table that is wider than the screen scrolls, also with the arrow keys
+    wide.tabIndex = 0;
+    wide.setAttribute("role", "region");
+    wide.setAttribute("aria-label", what);
+    where.setAttribute("aria-live", "polite");
     top.append(head);
-    whole.append(top, body);
+    whole.append(caption, top, body);
     wide.append(whole);
     pager.append(previous, where, next);
     holder.append(nothing, wide, pager);
@@ -68,7 +85,8 @@
   // A table in a <details> is filled only while it is open.
   const behind = (id, columns) => {
     const holder = byId(`${id}-table`);
-    const fill = table(holder, columns, "No figures yet.");
+    const title = holder.parentElement.querySelector("h3").textContent;
+    const fill = table(holder, columns, "No figures yet.", `${title}, figures`);
     let rows = [];
     holder.addEventListener("toggle", () => holder.open && fill(rows));
     return (newRows) => { rows = newRows; if (holder.open) fill(rows); };
@@ -102,10 +120,11 @@
       ["key", (k) => k.key, "text"],
       ["slot", (k) => count(k.slot), "number"],
       ["share", (k) => share(k.share), "number"],
-      ["", (k) => bar(k.part), "plain"],
+      ["bar", (k) => bar(k.part), "plain"],
       ["records", (k) => count(k.records), "number"],
       ["placed", (k) => k.heavy === null ? "–" : k.heavy ? "by its own row" : "with its bucket", "plain"],
-    ], "No keys yet."),
+      ["came from", (k) => k.previous === null ? "–" : `slot ${count(k.previous)}, batch ${count(k.came)}`, "plain"],
+    ], "No keys yet.", "Heavy keys and their slots"),
     decisions: table(byId("decisions"), [
       nameOf,
       ["decision", (b) => b.switch ? "change" : b.reason ? "stay" : "–", "plain"],
@@ -114,7 +133,7 @@
       ["time saved", (b) => b.gain ? seconds(b.gain) : "–", "number"],
       ["cost of moving", (b) => b.cost ? seconds(b.cost) : "–", "number"],
       timeOf,
-    ], "No decisions yet."),
+    ], "No decisions yet.", "Decisions"),
   };
 
   const card = (label, value, note) => {
@@ -138,8 +157,40 @@
     );
   };
 
+  const slotName = (slot) => slot === null ? "–" : `slot ${count(slot)}`;
+  const cameLately = (key, last) => key.previous !== null && key.previous !== key.slot && last.batch - key.came < RECENT;
+
+  // The fullest slots, each cut into its hot keys and the rest.
+  const drawLanes = (last) => {
+    const { slots, top } = latest;
+    const even = mean(slots, "records");
+    const fullest = slots.toSorted((a, b) => (b.records ?? 0) - (a.records ?? 0)).slice(0, MOST_LANES).toSorted((a, b) => a.slot - b.slot);
+    const lanes = fullest.map((s) => {
+      const all = s.records ?? 0;
+      const keys = top.map((k, rank) => ({ ...k, rank })).filter((k) => k.slot === s.slot && k.records > 0);
+      const parts = keys.map((k) => {
+        const came = cameLately(k, last);
+        const name = came ? `${k.key} ← ${count(k.previous)}` : k.key;
+        const look = `tone-${1 + k.rank % TONES}${came ? " came" : ""}`;
+        return { value: k.records, look, name, text: `${k.key}: ${count(k.records)} records${came ? `, came from slot ${count(k.previous)} in batch ${count(k.came)}` : ""}` };
+      });
+      const rest = Math.max(all - total(keys, "records"), 0);
+      parts.push({ value: rest, look: "rest", name: "", text: `other keys: ${count(rest)} records` });
+      return { name: `slot ${s.slot}`, value: Math.max(all, total(keys, "records")), parts, text: `slot ${s.slot}: ${count(all)} records`, keys };
+    });
+    const spoken = lanes.filter((l) => l.keys.length).map((l) => `${l.name}: ${l.keys.map((k) => k.key).join(", ")}`).join("; ");
+    byId("lanes").hidden = !lanes.length;
+    if (lanes.length) charts.lanes(byId("lanes"), { lanes, level: (last.bound ?? 0) * even, label: `Hot keys by slot. ${spoken || "None is known"}` });
+    byId("more-slots").hidden = slots.length <= MOST_LANES;
+    byId("more-slots").textContent = `The ${count(MOST_LANES)} fullest of ${count(slots.length)} slots.`;
+    const moves = top.filter((k) => k.previous !== null).sort((a, b) => b.came - a.came).slice(0, MOST_MOVES);
+    byId("moves").replaceChildren(...moves.map((k) => element("li", "", `batch ${count(k.came)}: ${k.key}, from slot ${count(k.previous)} to ${slotName(k.slot)}`)));
+    if (!moves.length) byId("moves").append(element("li", "", "None of the keys that are hot now has changed its slot."));
+  };
+
   const drawLast = (last) => {
     const { slots, top } = latest;
+    drawLanes(last);
     const even = mean(slots, "records"), all = total(slots, "records"), most = Math.max(...top.map((k) => k.records ?? 0), 1);
     const named = slots.map((s) => ({ ...s, relative: even && s.records !== null ? s.records / even : null }));
     const values = (field, unit) => slots.map((s) => ({ name: s.slot, value: s[field] ?? 0, text: `slot ${s.slot}: ${count(s[field])} ${unit}` }));
@@ -207,6 +258,8 @@
   };
 
   const say = (word, text) => {
+    // the text changes every second; a screen reader is told only of another state
+    if (byId("status").dataset.word !== word) byId("announcement").textContent = text;
     byId("status").dataset.word = word;
     byId("status").textContent = text;
   };

@@ -13,10 +13,13 @@ from pyspark.sql import functions as F
 from unskew.core.hashing import buckets_of
 from unskew.core.migration.protocol import Turn
 from unskew.spark.versions.private import from_arrow_schema
+from unskew.spark.versions.streams import check_state
+from unskew.streaming.api.plain_paths import is_plain, plain_path
 from unskew.streaming.operators.aggregate_operator import AggregateOperator
 from unskew.streaming.storage.folder import absolute
+from unskew.streaming.storage.layout import HASH, Layout
 from unskew.streaming.storage.ledger import Ledger, operator_of
-from unskew.streaming.storage.slot_state import HASH, Layout, SlotState
+from unskew.streaming.storage.slot_state import SlotState
 from unskew.streaming.worker.processor import ABOUT, PIECES
 from unskew.streaming.worker.slot_labels import slot_labels
 
@@ -28,6 +31,16 @@ def journal(checkpoint: str, operator: int = 0) -> list[dict[str, Any]]:
     """One line per batch of the query that runs, or ran, on this checkpoint: loads, moves, times, decisions and why.
 
     Each of several chained operators has a journal; the first is 0.
+
+    >>> import tempfile
+    >>> folder, checkpoint = tempfile.mkdtemp(), tempfile.mkdtemp()
+    >>> spark.range(6).selectExpr("id % 2 AS user").write.mode("overwrite").parquet(folder)
+    >>> clicks = spark.readStream.schema("user long").parquet(folder)
+    >>> counts = unskew.stream(clicks, "user").aggregate(n=unskew.count())
+    >>> query = counts.start("memory:counted", checkpoint=checkpoint, slots=1, trigger="availableNow")
+    >>> query.awaitTermination()
+    >>> [(line["batch"], line["records"], line["loads"]) for line in unskew.journal(checkpoint)]
+    [(0, 6, [6])]
     """
     operator_of(checkpoint, operator)
     return Ledger(absolute(checkpoint), number=operator).lines()
@@ -38,12 +51,28 @@ def state(checkpoint: str, spark: SparkSession | None = None, operator: int = 0)
 
     State that is on its way between slots is shown where it will arrive. `entry` is "bucket 17", or "heavy" where the
     key has a row of its own in the table.
+
+    >>> import tempfile
+    >>> folder, checkpoint = tempfile.mkdtemp(), tempfile.mkdtemp()
+    >>> spark.range(6).selectExpr("id % 2 AS user").write.mode("overwrite").parquet(folder)
+    >>> clicks = spark.readStream.schema("user long").parquet(folder)
+    >>> counts = unskew.stream(clicks, "user").aggregate(n=unskew.count())
+    >>> query = counts.start("memory:counts", checkpoint=checkpoint, slots=1, trigger="availableNow")
+    >>> query.awaitTermination()
+    >>> unskew.state(checkpoint).select("user", "n", "slot").orderBy("user").show()
+    +----+---+----+
+    |user|  n|slot|
+    +----+---+----+
+    |   0|  3|   0|
+    |   1|  3|   0|
+    +----+---+----+
     """
     from pyspark.sql import SparkSession
 
     checkpoint = absolute(checkpoint)
     description = operator_of(checkpoint, operator)
     spark = spark or SparkSession.active()
+    check_state(spark)
     state_number = description["operators"] - 1 - operator
     ledger = Ledger(checkpoint, description["checkpoint_id"], operator, state_number)
     commits = [int(name) for name in ledger.spark.names("commits") if name.isdigit()]
@@ -52,17 +81,27 @@ def state(checkpoint: str, spark: SparkSession | None = None, operator: int = 0)
         return spark.createDataFrame([], from_arrow_schema(view.schema))
     turn = ledger.turn(max(commits) + 1)
 
-    def variable(name: str) -> DataFrame:
-        source = spark.read.format("statestore").option("path", checkpoint).option("operatorId", state_number)
-        return source.option("stateVarName", name).option("batchId", max(commits)).load()
+    def read(path: str) -> tuple[dict[int, tuple[str, bytes]], DataFrame]:
+        """What the slots note about their state, and their pieces."""
 
-    rows = variable(ABOUT).select("key.label", "value.*").collect()
-    notes = {row["label"]: (row["text"], bytes(row["counts"])) for row in rows}
-    pieces = variable(PIECES).select(
-        F.col("key.label").alias("label"),
-        F.col("user_map_key.name").alias("name"),
-        F.col("user_map_value.data").alias("data"),
-    )
+        def variable(name: str) -> DataFrame:
+            source = spark.read.format("statestore").option("path", path).option("operatorId", state_number)
+            return source.option("stateVarName", name).option("batchId", max(commits)).load()
+
+        rows = variable(ABOUT).select("key.label", "value.*").collect()
+        pieces = variable(PIECES).select(
+            F.col("key.label").alias("label"),
+            F.col("user_map_key.name").alias("name"),
+            F.col("user_map_value.data").alias("data"),
+        )
+        return {row["label"]: (row["text"], bytes(row["counts"])) for row in rows}, pieces
+
+    if is_plain(checkpoint):
+        notes, pieces = read(checkpoint)
+    else:
+        with plain_path(checkpoint) as path:
+            notes, lazy_pieces = read(path)
+            pieces = lazy_pieces.localCheckpoint()  # read now, while there is such a path
     labels = slot_labels(description["max_slots"])
     # every slot is read, also one without state: handoffs may be on their way to it
     all_labels = spark.createDataFrame([(label, None, None) for label in labels], pieces.schema)
@@ -128,7 +167,7 @@ class _Reader:
         store = _Pieces(self.notes.get(label), pieces)
         buckets = len(self.turn.table.buckets)
         state = SlotState.load(self.view.layout, buckets, store, _NoCache())
-        for handoff in self.turn.imports(slot, state.applied):
+        for handoff in self.turn.imports(slot, state.applied, state.exported):
             state.update(self.ledger.read_handoff(handoff))
         return self.view.columns(state.everything(), self.turn, slot)
 

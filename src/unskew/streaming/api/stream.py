@@ -13,18 +13,19 @@ from pyspark.sql import types as T
 from unskew.core.migration.policy import Policy
 from unskew.spark.keys import Key, KeyColumns, check_frame, field, named_key_columns
 from unskew.spark.versions.private import from_arrow_schema, to_arrow_schema
+from unskew.spark.versions.streams import check_streams
 from unskew.streaming.driver.operator_spec import OperatorSpec
 from unskew.streaming.driver.placement import Placement
 from unskew.streaming.driver.query import LiveQuery
 from unskew.streaming.driver.resolve import SavedPlan
 from unskew.streaming.driver.sinks import Sink
-from unskew.streaming.driver.start import start
+from unskew.streaming.driver.start import check, start
 from unskew.streaming.operators.aggregate_operator import AggregateOperator
 from unskew.streaming.operators.aggregates import AGGREGATES
 from unskew.streaming.operators.aggregation import Aggregate, Aggregation
 from unskew.streaming.operators.operator import MOMENT, Expiry, Operator, Window
 from unskew.streaming.operators.update_operator import UpdateOperator
-from unskew.streaming.storage.slot_state import WINDOW
+from unskew.streaming.storage.layout import WINDOW
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -38,8 +39,13 @@ def stream(
     `time` names the event-time column, `watermark` how late records may come ("10 minutes"): both are needed for
     windows that close and for expiry by event time. Choose what to keep with `aggregate`, `update` or
     `update_each`, then `start` it.
+
+    >>> clicks = spark.readStream.format("rate").load()
+    >>> unskew.stream(clicks, "value").aggregate(n=unskew.count(), last=unskew.max("timestamp"))
+    StatefulStream(grouped by value, emits struct<value:bigint,n:bigint,last:timestamp>)
     """
     check_frame(events)
+    check_streams(events.sparkSession)
     if not events.isStreaming:
         raise ValueError(
             "events is not a streaming DataFrame: read it with spark.readStream, or use unskew.groupBy"
@@ -51,10 +57,12 @@ def stream(
         field(events, time).dataType, T.TimestampType | T.TimestampNTZType
     ):
         raise ValueError(
-            f"time column {time!r} is not a timestamp but {field(events, time).dataType.simpleString()}"
+            f"time column {time!r} is not a timestamp but {field(events, time).dataType.simpleString()}: "
+            "cast it with to_timestamp"
         )
     if watermark is not None:
-        duration(watermark, "watermark")
+        # Spark and pandas do not read the same texts: "1 h" means nothing to Spark
+        watermark = f"{duration(watermark, 'watermark') // 1000} milliseconds"
     return Stream(events, keys, time, watermark)
 
 
@@ -100,7 +108,8 @@ class Stream:
                 raise ValueError(f"the name {name!r} is taken by the key or the window: choose another")
         if window is not None and self.upstream:
             raise ValueError(
-                "windows are for the first of several chained operators: what it emits has no event time"
+                "windows are for the first of several chained operators: what it emits has no event time; "
+                "leave window= out"
             )
         if window is not None and self.time is None:
             raise ValueError("windows need time=: unskew.stream(events, key, time='…')")
@@ -109,7 +118,7 @@ class Stream:
         if slide is not None and window is None:
             raise ValueError("slide= needs window=")
         if window is not None and ttl is not None:
-            raise ValueError("a window ends by itself: ttl= is for state without one")
+            raise ValueError("a window ends by itself: leave ttl= out, it is for state without one")
         if emit not in (None, "changed", "closed"):
             raise ValueError(f"emit is 'changed' or 'closed', not {emit!r}")
         if emit == "closed" and (window is None or self.watermark is None):
@@ -118,7 +127,8 @@ class Stream:
         step = duration(slide, "slide") if slide is not None else size
         if step > size:
             raise ValueError(
-                f"slide {slide!r} is longer than window {window!r}: records between would be lost"
+                f"slide {slide!r} is longer than window {window!r}: records between would be lost; "
+                "choose a shorter one"
             )
         closes = window is not None and self.watermark is not None
         operator = AggregateOperator(
@@ -262,6 +272,33 @@ class StatefulStream:
         A checkpoint knows its operators: starting others on it is refused before anything is written.
         """
         return start(
+            self.specs,
+            sink,
+            checkpoint=checkpoint,
+            slots=slots,
+            plan=plan,
+            policy=policy,
+            placement=placement,
+            trigger=trigger,
+            name=name,
+            persist=persist,
+        )
+
+    def check(
+        self,
+        sink: Sink | str,
+        *,
+        checkpoint: str,
+        slots: int | None = None,
+        plan: SavedPlan | None = None,
+        policy: Policy | None = Policy(),
+        placement: Placement = Placement(),
+        trigger: Mapping[str, Any] | str | None = None,
+        name: str | None = None,
+        persist: bool = False,
+    ) -> None:
+        """Raise the ValueError that `start` would raise with these arguments, if any; nothing is written."""
+        check(
             self.specs,
             sink,
             checkpoint=checkpoint,

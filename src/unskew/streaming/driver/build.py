@@ -15,8 +15,9 @@ from unskew.streaming.driver.checkpoint import Checkpoint
 from unskew.streaming.driver.controller import Controller
 from unskew.streaming.driver.operator_spec import OperatorSpec
 from unskew.streaming.driver.resolve import Resolved
+from unskew.streaming.operators.operator import record_column
+from unskew.streaming.storage.layout import WINDOW
 from unskew.streaming.storage.ledger import Ledger
-from unskew.streaming.storage.slot_state import WINDOW
 from unskew.streaming.worker.packing import SPARK_PACKED, Packer
 from unskew.streaming.worker.processor import SlotProcessor, flat
 
@@ -46,8 +47,10 @@ def build(resolved: Resolved, checkpoint: Checkpoint) -> BuiltQuery:
             spec, rows, ledger, resolved.buckets, checkpoint.max_slots, output_mode, upstream
         )
         keys = spec.keys
-        controllers.append(Controller(ledger, keys.names, keys.type, resolved.buckets, steering))
-    callback = Callback(controllers, resolved.sink, resolved.persist, resolved.joint)
+        timed = spec.time_mode == "EventTime"
+        controllers.append(Controller(ledger, keys.names, keys.type, resolved.buckets, steering, timed))
+    fence = checkpoint.lease.fence
+    callback = Callback(controllers, resolved.sink, resolved.persist, resolved.joint, fence)
     return BuiltQuery(rows, callback, output_mode)
 
 
@@ -76,7 +79,9 @@ def _emitted_rows(
     key_hash_before = None if upstream is None else spec.key_hash_before(upstream)
     if key_hash_before is not None:
         columns.append(key_hash_before)
-    packer = Packer(ledger, operator, _packed_records(spec), max_slots, key_hash_before is not None)
+    packer = Packer(
+        ledger, operator, _packed_records(spec), max_slots, key_hash_before is not None, _late_lag(spec)
+    )
     # plain names: mapInArrow reads a dot in a column's name as a field of a struct; the packer knows the order
     numbered = [expression.alias(f"c{i}") for i, expression in enumerate(columns)]
     packed = events.select(*numbered).mapInArrow(packer, SPARK_PACKED)
@@ -93,7 +98,18 @@ def _emitted_rows(
     return emitted.select(*(window.alias(name) if name == WINDOW else column(name) for name in schema.names))
 
 
+def _late_lag(spec: OperatorSpec) -> int | None:
+    """How many batches old the watermark is that says which records are late; None without event time."""
+    if spec.time_mode != "EventTime":
+        return None
+    allows_chains = spec.input.sparkSession.conf.get(
+        "spark.sql.streaming.statefulOperator.allowMultiple", "true"
+    )
+    return 1 if allows_chains == "true" else 0  # as Spark chooses for its own operators
+
+
 def _packed_records(spec: OperatorSpec) -> pa.Schema:
     """The columns of records as the packer gets them: the hash, the key, then what the operator reads."""
     keys = (pa.field(f"key.{i}", f.type) for i, f in enumerate(spec.operator.layout.key))
-    return pa.schema([pa.field("hash", pa.int64()), *keys, *spec.records])
+    records = (f.with_name(record_column(f.name)) for f in spec.records)
+    return pa.schema([pa.field("hash", pa.int64()), *keys, *records])

@@ -12,6 +12,7 @@ from unskew.streaming.driver.controller import Controller
 from unskew.streaming.driver.joint_planning import JointPlanner
 from unskew.streaming.driver.sinks import Sink, reads_whole_batch
 from unskew.streaming.failpoints import failpoint
+from unskew.streaming.storage.lease import Fence
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -25,6 +26,7 @@ class Callback:
     sink: Sink
     persist: bool = False
     joint: JointPlanner | None = None
+    fence: Fence | None = None
 
     def __call__(self, df: DataFrame, batch: int) -> None:
         """What is done after a batch, or once more after a batch that is replayed.
@@ -34,7 +36,11 @@ class Callback:
         3. Collect what the slots reported.
         4. Decide: jointly for chained operators, else each operator alone.
         5. Close the turns, upstream first: the next turn is published, then the journal is written.
+
+        All this only while this process holds the checkpoint: it is checked before the batch, before anything is
+        published, and at the end, before Spark commits the batch.
         """
+        self._check_fence()
         started = time.perf_counter()
         # 1. open
         turns = [controller.open(batch) for controller in self.controllers]
@@ -51,8 +57,14 @@ class Callback:
         # 4. decide
         goals = None if self.joint is None else self.joint.decide(self.controllers, turns, reports)
         # 5. close
+        self._check_fence()
         for number, (controller, turn) in enumerate(zip(self.controllers, turns, strict=True)):
             controller.close(turn, reports[number], wall, None if goals is None else goals[number])
+        self._check_fence()
+
+    def _check_fence(self) -> None:
+        if self.fence is not None:
+            self.fence.check()
 
     def _write(self, df: DataFrame, batch: int, turns: Sequence[Turn]) -> None:
         """Let the user's sink run; a sink that did not read all of the batch must not stop the state."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from unskew.core.addresses import local_path, one_line
 from unskew.core.migration.protocol import first_turn
 from unskew.core.routing import RoutingTable
 from unskew.streaming.driver.operator_spec import OperatorSpec
@@ -41,10 +43,8 @@ class Checkpoint:
 
 def open_checkpoint(address: str, resolved: Resolved) -> Checkpoint:
     """Recognise the checkpoint, or begin it; another query's is refused before anything is written."""
-    address = absolute(address)
+    address = check_checkpoint(address, resolved)
     specs, count = resolved.specs, len(resolved.specs)
-    for number, spec in enumerate(specs):
-        _recognise(address, spec, resolved.buckets, number, count)
     lease = Lease(address).take()
     try:
         max_slots, ledgers = resolved.max_slots, []
@@ -63,6 +63,28 @@ def open_checkpoint(address: str, resolved: Resolved) -> Checkpoint:
         lease.release()
         raise
     return Checkpoint(address, lease, ledgers, max_slots)
+
+
+def check_checkpoint(address: str, resolved: Resolved) -> str:
+    """Refuse a checkpoint that cannot be written or belongs to another query; returns its absolute address."""
+    address = absolute(address)
+    try:
+        Ledger(address).folder.names("turns")
+    except (OSError, ValueError, NotImplementedError) as error:
+        raise ValueError(f"checkpoint {address!r} cannot be reached: {one_line(error)}") from error
+    path = local_path(address)
+    if path is not None:
+        existing = next((folder for folder in (path, *path.parents) if os.path.lexists(folder)), path)
+        if not existing.is_dir():
+            raise ValueError(f"checkpoint {address!r}: {existing} is not a folder: choose another one")
+        if not os.access(existing, os.W_OK | os.X_OK):
+            raise ValueError(
+                f"checkpoint {address!r}: no permission to write to {existing}: choose another one"
+            )
+    count = len(resolved.specs)
+    for number, spec in enumerate(resolved.specs):
+        _recognise(address, spec, resolved.buckets, number, count)
+    return address
 
 
 def _recognise(

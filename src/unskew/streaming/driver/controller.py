@@ -24,9 +24,9 @@ from unskew.core.planners import planner_named
 from unskew.core.routing import RoutingTable
 from unskew.streaming.failpoints import failpoint
 from unskew.streaming.operators.operator import RECORDS
+from unskew.streaming.storage.layout import HASH
 from unskew.streaming.storage.ledger import Ledger, LedgerError, Report
-from unskew.streaming.storage.slot_state import HASH
-from unskew.streaming.worker.packing import active_slots
+from unskew.streaming.worker.packing import called_slots
 
 TOP_KEYS = 20
 """Heavy keys in a line of the journal."""
@@ -80,6 +80,7 @@ class Goal:
 class Controller:
     """Steers one operator: collects its slots' reports, decides what to move, and publishes its next turn.
 
+    `timed` says that timers call its slots in batches without records, so that every slot needs one.
     It decides again when a batch is replayed. What others must agree on (the next turn) is published once, and the
     first version counts. What it holds in memory (`recent` figures, the `goal` of a migration in steps) may be lost: it
     is read back from the slots' reports, or decided again. No decision depends on the journal.
@@ -90,13 +91,16 @@ class Controller:
     key_type: pa.DataType
     buckets: int
     steering: Steering
+    timed: bool = False
     recent: deque[tuple[int, Histogram, Usage]] = field(default_factory=deque)
     goal: RoutingTable | None = None
     seconds_per_key: float = FIRST_SECONDS_PER_KEY
+    is_replay: bool = False
 
     def open(self, batch: int) -> Turn:
         """The turn of a batch that is about to run."""
         turn = self.ledger.turn(batch)
+        self.is_replay = self.ledger.find_turn(batch + 1) is not None
         self.ledger.forget_reports(batch)  # from an earlier run of this batch that did not finish
         if self.steering.remote:
             self.ledger.write_current(batch)
@@ -104,7 +108,8 @@ class Controller:
 
     def has_all_reports(self, turn: Turn) -> bool:
         """Whether every slot that the batch must call has reported."""
-        return set(active_slots(turn)) <= self.ledger.reported_slots(turn.batch)
+        slots = called_slots(turn, self.steering.max_slots if self.timed else 0)
+        return set(slots) <= self.ledger.reported_slots(turn.batch)
 
     def has_stored_state(self, turn: Turn) -> bool:
         """Whether every partition of the state is stored, which Spark does when a task ends."""
@@ -134,10 +139,15 @@ class Controller:
         next_turn = turn.close(acks, choose)
         failpoint("planned", turn.batch)
         published = self.ledger.publish(next_turn)
+        changed = published.difference(next_turn) if self.is_replay else None
+        if changed is not None:  # this run's state is what Spark will commit, so this run's turn must count
+            published = self.ledger.replace(next_turn)
         turn.confirm(published, acks)
         failpoint("published", turn.batch)
 
         line = self._line(turn, published, reports, decision)
+        if changed is not None:
+            line["replay"] = f"computed something else than the first run: {changed}"
         line["seconds"] |= {
             "sink": round(wall, 4),
             "controller": round(time.perf_counter() - started, 4),
@@ -172,6 +182,12 @@ class Controller:
             self.recent.append((batch, histogram, Usage(histogram.total, busy, wall, handling)))
         while len(self.recent) > max(RECENT_BATCHES, self._patience):
             self.recent.popleft()
+
+    def _histogram(self, batch: int, reports: Sequence[Report]) -> Histogram:
+        """The load of a batch, as it was remembered; a batch without records is not."""
+        if self.recent and self.recent[-1][0] == batch:
+            return self.recent[-1][1]
+        return histogram_of(reports, self.key_names, self.key_type, self.buckets)
 
     @property
     def _patience(self) -> int:
@@ -244,7 +260,7 @@ class Controller:
         self, turn: Turn, next_turn: Turn, reports: Sequence[Report], decision: Decision | None
     ) -> dict[str, Any]:
         """What happened in a batch, as one line of the journal."""
-        histogram = histogram_of(reports, self.key_names, self.key_type, self.buckets)
+        histogram = self._histogram(turn.batch, reports)
         loads = np.zeros(turn.table.slots)
         for report in reports:
             if report.ack.slot < len(loads):

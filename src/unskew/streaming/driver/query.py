@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from unskew.core.html import columns, fragment
 from unskew.streaming.storage.lease import Lease
 from unskew.streaming.storage.ledger import Ledger
 
@@ -45,6 +46,32 @@ class LiveQuery:
         return self._ledgers[operator].lines(since)
 
     @property
+    def lastProgress(self) -> Any:
+        """What Spark reports of the last batch; `numRowsTotal` of an operator is the number of its keys (and windows).
+
+        In Spark's own state store a row is a piece of many keys.
+        """
+        progress = self._query.lastProgress
+        return None if progress is None else self._with_keys(progress)
+
+    @property
+    def recentProgress(self) -> list[Any]:
+        """The same of the last batches, oldest first."""
+        return [self._with_keys(progress) for progress in self._query.recentProgress]
+
+    def _with_keys(self, progress: Any) -> Any:
+        """The progress with the number of keys that each operator has, in its slots and on the way between them."""
+        ours = [o for o in progress["stateOperators"] if "transformWithState" in o.get("operatorName", "")]
+        # Spark lists the last operator first; what stands after ours is upstream of them
+        for operator, ledger in zip(ours, reversed(self._ledgers), strict=False):
+            lines = [
+                line for line in ledger.lines(progress["batchId"]) if line["batch"] == progress["batchId"]
+            ]
+            if lines:
+                operator["numRowsTotal"] = lines[0]["state"]["rows"] + lines[0]["moved"]["rows"]
+        return progress
+
+    @property
     def isActive(self) -> bool:
         """Whether the query runs."""
         return bool(self._query.isActive)
@@ -70,6 +97,26 @@ class LiveQuery:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._query, name)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the imbalance of the last batches, and the last decision."""
+        lines = self.journal()[-40:]
+        facts = [
+            ("state", "running" if self.isActive else "stopped"),
+            ("batches", f"{len(self.journal()):,}"),
+        ]
+        if not lines:
+            return fragment("Live query", facts)
+        last = lines[-1]
+        facts += [
+            ("imbalance of the last batch", f"{last['imbalance']:.2f}, at least {last['bound']:.2f}"),
+            ("keys moved", f"{sum(line['moved']['rows'] for line in lines):,} in these batches"),
+            ("last decision", str(last["decision"]["reason"])),
+        ]
+        imbalances = [float(line["imbalance"]) for line in lines]
+        return fragment(
+            "Live query", facts, columns("Imbalance, batch by batch", imbalances, 1.0, "perfectly even")
+        )
 
     def __repr__(self) -> str:
         state = "running" if self.isActive else "stopped"

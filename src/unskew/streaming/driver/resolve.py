@@ -133,7 +133,9 @@ def _tables(specs: Sequence[OperatorSpec], plan: SavedPlan | None) -> list[Routi
         )
     tables = list(plan.tables) if isinstance(plan, ChainPlan) else [plan.table]
     if len(tables) != len(specs):
-        raise ValueError(f"the plan has tables for {len(tables)} operators, but there are {len(specs)}")
+        raise ValueError(
+            f"the plan has tables for {len(tables)} operators, but there are {len(specs)}: plan_chain with their keys"
+        )
     for spec, table in zip(specs, tables, strict=True):
         if not table.key_type.equals(spec.keys.type):
             raise ValueError(
@@ -196,4 +198,13 @@ def _trigger(trigger: Mapping[str, Any] | str | None) -> dict[str, Any]:
         return {}
     if isinstance(trigger, str):
         return {"availableNow": True} if trigger == "availableNow" else {"processingTime": trigger}
-    return dict(trigger)
+    names = [name for name, value in trigger.items() if value is not None]
+    for name in names:
+        if name in ("realTime", "continuous"):
+            raise ValueError(
+                f"trigger {name!r} runs without batches, and state moves between slots from batch to batch: use "
+                "processingTime or availableNow"
+            )
+        if name not in ("processingTime", "once", "availableNow"):
+            raise ValueError(f"there is no trigger {name!r}: use processingTime or availableNow")
+    return {name: trigger[name] for name in names}

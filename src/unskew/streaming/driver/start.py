@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from unskew.core.migration.policy import Policy
 from unskew.streaming.driver.build import BuiltQuery, build
-from unskew.streaming.driver.checkpoint import Checkpoint, open_checkpoint
+from unskew.streaming.driver.checkpoint import Checkpoint, check_checkpoint, open_checkpoint
 from unskew.streaming.driver.operator_spec import OperatorSpec
 from unskew.streaming.driver.placement import Placement
 from unskew.streaming.driver.query import LiveQuery
@@ -17,6 +18,9 @@ from unskew.streaming.driver.sinks import Sink
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+_STARTING = threading.Lock()
+"""Held while a query starts: the settings that it captures are the session's, which all threads share."""
 
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
@@ -59,6 +63,34 @@ def start(
         raise
 
 
+def check(
+    specs: Sequence[OperatorSpec],
+    sink: Sink | str,
+    *,
+    checkpoint: str,
+    slots: int | None,
+    plan: SavedPlan | None,
+    policy: Policy | None,
+    placement: Placement,
+    trigger: Mapping[str, Any] | str | None,
+    name: str | None,
+    persist: bool,
+) -> None:
+    """Refuse what `start` would refuse, and write nothing."""
+    resolved = resolve(
+        specs,
+        sink,
+        slots=slots,
+        plan=plan,
+        policy=policy,
+        placement=placement,
+        trigger=trigger,
+        name=name,
+        persist=persist,
+    )
+    check_checkpoint(checkpoint, resolved)
+
+
 def _launch(query: BuiltQuery, resolved: Resolved, checkpoint: Checkpoint) -> LiveQuery:
     writer = (
         query.rows.writeStream.outputMode(query.output_mode)
@@ -88,14 +120,15 @@ def _configured(spark: SparkSession, partitions: int, time_modes: Collection[str
     if "ProcessingTime" in time_modes:
         # the clock always moves on, so Spark would run empty batches without end; records call the slots often enough
         settings["spark.sql.streaming.noDataMicroBatches.enabled"] = "false"
-    before = {name: spark.conf.get(name, None) for name in settings}
-    for name, value in settings.items():
-        spark.conf.set(name, value)
-    try:
-        yield
-    finally:
-        for name, previous in before.items():
-            if previous is None:
-                spark.conf.unset(name)
-            else:
-                spark.conf.set(name, previous)
+    with _STARTING:
+        before = {name: spark.conf.get(name, None) for name in settings}
+        try:
+            for name, value in settings.items():
+                spark.conf.set(name, value)
+            yield
+        finally:
+            for name, previous in before.items():
+                if previous is None:
+                    spark.conf.unset(name)
+                else:
+                    spark.conf.set(name, previous)

@@ -9,15 +9,28 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from unskew.streaming.operators.aggregates import AGGREGATES
 from unskew.streaming.operators.aggregation import Aggregate, Aggregation
-from unskew.streaming.operators.operator import MOMENT, RECORDS, TIME, Clock, Expiry, Window
-from unskew.streaming.storage.columns import Index, one_array
+from unskew.streaming.operators.operator import (
+    LATE,
+    MOMENT,
+    RECORDS,
+    TIME,
+    Clock,
+    Expiry,
+    Window,
+    is_late,
+    record_column,
+    without_late,
+)
+from unskew.streaming.storage.columns import MAX_BYTES, Index, bounded_parts, one_array
 from unskew.streaming.storage.key_groups import groups_of
+from unskew.streaming.storage.layout import DEADLINE, HASH, WINDOW, Layout
 from unskew.streaming.storage.schemas import pack_schema, unpack_schema
-from unskew.streaming.storage.slot_state import DEADLINE, HASH, WINDOW, Layout, SlotState
+from unskew.streaming.storage.slot_state import SlotState
 
 
 @dataclass(frozen=True)
@@ -81,26 +94,40 @@ class AggregateOperator:
         window = None if description["window"] is None else Window(**description["window"])
         return cls(layout.key, Aggregation(aggregates, unpack_schema(description["records"])), window)
 
-    def pack(self, rows: pa.Table) -> pa.Table:
-        """Partial aggregates, one row per key (and window)."""
+    def pack(self, rows: pa.Table, watermark: int | None = None) -> pa.Table:
+        """Partial aggregates, one row per key (and window), and late records apart."""
         if self.window:
             rows = self._windowed(rows)
+        late = self._late(rows, watermark)
+        if late is None or not late.any():
+            return self._packed(rows)
+        late_rows = self._packed(rows.filter(pa.array(late)))
+        times = pa.array(np.full(len(late_rows), LATE))
+        late_rows = late_rows.set_column(late_rows.schema.get_field_index(TIME), TIME, times)
+        return pa.concat_tables([self._packed(rows.filter(pa.array(~late))), late_rows]).combine_chunks()
+
+    def _late(self, rows: pa.Table, watermark: int | None) -> NDArray[np.bool_] | None:
+        """Which records are late, if event time ends their state: by the end of the window, else by their own time."""
+        if watermark is None:
+            return None
+        if self.window:
+            return is_late(pc.add(rows[WINDOW], self.window.size), watermark)
+        if self.expiry is not None and self.expiry.by_event_time and self.time is not None:
+            return is_late(rows[record_column(self.time)], watermark)
+        return None
+
+    def _packed(self, rows: pa.Table) -> pa.Table:
         groups, firsts = self._groups(rows)
-        states = self.aggregation.partial(rows, groups, len(firsts))
+        states = self.aggregation.partial(self._records(rows), groups, len(firsts))
         records = np.bincount(groups, minlength=len(firsts)).astype(np.int64)
         return self._payload(rows, groups, firsts, states, records)
 
     def step(self, payload: pa.Table, state: SlotState, clock: Clock) -> tuple[pa.Table, int]:
         """Merge the partial aggregates into the state."""
-        late = 0
-        if self.window and clock.watermark >= 0:
-            ends = (payload[WINDOW].to_numpy() + self.window.size) // 1000
-            in_time = ends > clock.watermark
-            late = int(payload[RECORDS].to_numpy()[~in_time].sum())
-            payload = payload if in_time.all() else payload.filter(pa.array(in_time))
+        payload, late = without_late(payload)
         if self.expiry is not None:
-            self.expiry.take(state, clock)  # before the next record of the key, which starts from nothing
-        changed = self._merge(payload, state, clock)
+            self.expiry.take_before_records(state, clock)
+        changed = pa.concat_tables([self._merge(part, state, clock) for part in _parts(payload, state.size)])
         due = self.layout.schema.empty_table()
         if self.expiry is not None:
             self.expiry.take(state, clock)
@@ -144,13 +171,17 @@ class AggregateOperator:
         clock: Clock,
     ) -> NDArray[np.int64]:
         if self.window:
-            ends: NDArray[np.int64] = (keys[WINDOW].to_numpy() + self.window.size) // 1000
+            # in milliseconds, rounded up: a window ends when the watermark has reached all of it
+            ends: NDArray[np.int64] = -(-(keys[WINDOW].to_numpy() + self.window.size) // 1000)
             return ends
         assert self.expiry is not None
         return self.expiry.deadlines(payload, groups, len(keys), before, owners, clock)
 
     def output_rows(self, rows: pa.Table) -> pa.Table:
         """State rows as the user sees them."""
+        parts = bounded_parts(rows)
+        if len(parts) > 1:
+            return pa.concat_tables([self.output_rows(part) for part in parts])
         columns = [one_array(rows[f"key.{i}"]) for i in range(len(self.key))]
         if self.window:
             starts = rows[WINDOW].to_numpy()
@@ -162,11 +193,17 @@ class AggregateOperator:
     def _windowed(self, rows: pa.Table) -> pa.Table:
         assert self.window is not None
         assert self.time is not None
-        moments = rows[self.time].cast(pa.int64())
+        moments = rows[record_column(self.time)].cast(pa.int64())
         if moments.null_count:
             rows, moments = rows.filter(moments.is_valid()), moments.drop_null()
         row_numbers, starts = self.window.assign(moments.to_numpy())
         return rows.take(pa.array(row_numbers)).append_column(WINDOW, pa.array(starts))
+
+    def _records(self, rows: pa.Table) -> pa.Table:
+        """The columns that the aggregates read, by their own names."""
+        inputs = list(self.aggregation.inputs)
+        columns = [record_column(name) for name in inputs]
+        return rows if columns == inputs else rows.select(columns).rename_columns(inputs)
 
     def _payload(
         self,
@@ -194,6 +231,15 @@ class AggregateOperator:
 
     def _prefixed(self, states: pa.Table) -> pa.Table:
         return states.rename_columns(self.layout.values)
+
+
+def _parts(payload: pa.Table, state_bytes: int) -> list[pa.Table]:
+    """The payload cut by key, so that no column of a part and its state outgrows Arrow's offsets."""
+    count = (payload.nbytes + state_bytes) // MAX_BYTES + 1
+    if count == 1 or not len(payload):
+        return [payload]
+    number = payload[HASH].to_numpy().view(np.uint64) % np.uint64(2 * count)
+    return [payload.filter(pa.array(number == i)) for i in range(2 * count)]
 
 
 def _columns(table: pa.Table) -> dict[str, pa.ChunkedArray]:

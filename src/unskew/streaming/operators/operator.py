@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from unskew.streaming.storage.columns import Index
 from unskew.streaming.storage.key_groups import groups_of
-from unskew.streaming.storage.slot_state import DEADLINE, HASH, Layout, SlotState
+from unskew.streaming.storage.layout import DEADLINE, HASH, WINDOW, Layout
+from unskew.streaming.storage.slot_state import SlotState
 
 RECORDS = "records"
 MOMENT = pa.timestamp("us", "UTC")
@@ -21,10 +22,22 @@ TIME = "time"
 NO_TIME = int(np.iinfo(np.int64).min)
 """The event time of records without one."""
 
+LATE = NO_TIME + 1
+"""In place of an event time: the records of the payload row came too late, and are only counted."""
+
+
+def record_column(name: str) -> str:
+    """What a record's column is called beside the hash, the key columns and the window, which have names of their own.
+
+    >>> [record_column(name) for name in ("amount", "hash", "key.0", "in.x")]
+    ['amount', 'in.hash', 'in.key.0', 'in.in.x']
+    """
+    return f"in.{name}" if name in (HASH, WINDOW) or name.startswith(("key.", "in.")) else name
+
 
 @dataclass(frozen=True)
 class Clock:
-    """The moments of a batch, in milliseconds: its own time, and the watermark (-1 before there is one)."""
+    """The moments of a batch, in milliseconds: its own time, and the watermark that ends state (-1 without one)."""
 
     now: int
     watermark: int = -1
@@ -79,12 +92,37 @@ class Expiry:
         np.maximum.at(latest, owners, before[DEADLINE].to_numpy())
         return latest
 
+    def take_before_records(self, state: SlotState, clock: Clock) -> pa.Table:
+        """Remove and return the rows whose deadline had passed before the batch, so that their keys start again.
+
+        By event time that happened when an earlier batch ended: as with Spark's own timers, what the watermark of a
+        batch ends gets the records of that batch first.
+        """
+        return state.layout.schema.empty_table() if self.by_event_time else self.take(state, clock)
+
     def times(self, rows: pa.Table, column: str | None) -> NDArray[np.int64]:
         """The event times (milliseconds) of records, for their deadlines; zeros if deadlines do not need them."""
         if not self.by_event_time or column is None:
             return np.zeros(len(rows), np.int64)
-        times: NDArray[np.int64] = rows[column].cast(pa.int64()).fill_null(NO_TIME).to_numpy()
+        times: NDArray[np.int64] = rows[record_column(column)].cast(pa.int64()).fill_null(NO_TIME).to_numpy()
         return np.where(times == NO_TIME, NO_TIME, times // 1000)
+
+
+def is_late(moments: pa.ChunkedArray, watermark: int) -> NDArray[np.bool_]:
+    """Which moments (microseconds or timestamps; null is never late) the watermark (milliseconds) has reached.
+
+    Spark's operators compare in microseconds, so this does, too.
+    """
+    micros = moments.cast(pa.int64()).fill_null(np.iinfo(np.int64).max)
+    return np.asarray(micros.to_numpy() <= watermark * 1000)
+
+
+def without_late(payload: pa.Table) -> tuple[pa.Table, int]:
+    """The payload rows that came in time, and how many records the others stand for."""
+    late = payload[TIME].to_numpy() == LATE
+    if not late.any():
+        return payload, 0
+    return payload.filter(pa.array(~late)), int(payload[RECORDS].to_numpy()[late].sum())
 
 
 def loads_of(payload: pa.Table, keys: int) -> pa.Table:
@@ -114,8 +152,11 @@ class Operator(Protocol):
     def expiry(self) -> Expiry | None:
         """When the state of a key without records expires, or None if it never does."""
 
-    def pack(self, rows: pa.Table) -> pa.Table:
-        """Records (hash, key columns `key.i`, others by name) as payload rows."""
+    def pack(self, rows: pa.Table, watermark: int | None = None) -> pa.Table:
+        """Records (hash, key columns `key.i`, others by name, see `record_column`) as payload rows.
+
+        `watermark` (milliseconds) says which are late: those are packed apart, with `LATE` as their time.
+        """
 
     def step(self, payload: pa.Table, state: SlotState, clock: Clock) -> tuple[pa.Table, int]:
         """Apply the payload to the state; returns the rows to emit, and how many records came too late."""

@@ -13,10 +13,26 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from unskew.streaming.operators.frames import frame_of
-from unskew.streaming.operators.operator import RECORDS, TIME, Clock, Expiry
-from unskew.streaming.storage.columns import Index, Mask, one_array
+from unskew.streaming.operators.operator import (
+    LATE,
+    RECORDS,
+    TIME,
+    Clock,
+    Expiry,
+    is_late,
+    record_column,
+    without_late,
+)
+from unskew.streaming.operators.returned_rows import (
+    UpdateError,
+    shortened,
+    table_of_dicts,
+    table_of_frame,
+)
+from unskew.streaming.storage.columns import Index, Mask, one_array, take_rows
 from unskew.streaming.storage.key_groups import groups_of
-from unskew.streaming.storage.slot_state import DEADLINE, HASH, Layout, SlotState
+from unskew.streaming.storage.layout import DEADLINE, HASH, Layout
+from unskew.streaming.storage.slot_state import SlotState
 
 _NULLABLE = {
     pa.int8(): pd.Int8Dtype(),
@@ -26,10 +42,6 @@ _NULLABLE = {
     pa.bool_(): pd.BooleanDtype(),
 }
 """Types that plain pandas would turn into floats or objects if a value is missing."""
-
-
-class UpdateError(RuntimeError):
-    """The user's function failed, or its result breaks the contract; the message names the key if possible."""
 
 
 @dataclass(frozen=True)
@@ -63,26 +75,31 @@ class UpdateOperator:
         """What a checkpoint needs to know about it; the function itself may change between runs."""
         return {"kind": "update", **self.layout.describe()}
 
-    def pack(self, rows: pa.Table) -> pa.Table:
-        """The records as they are."""
+    def pack(self, rows: pa.Table, watermark: int | None = None) -> pa.Table:
+        """The records as they are; late ones are marked."""
         ones = pa.array(np.ones(len(rows), np.int64))
         columns = [rows[HASH], *(rows[f"key.{i}"] for i in range(len(self.key)))]
-        columns += [rows[f.name] for f in self.records]
+        columns += [rows[record_column(f.name)] for f in self.records]
         times = np.zeros(len(rows), np.int64) if self.expiry is None else self.expiry.times(rows, self.time)
+        if self.expiry is not None and self.expiry.by_event_time and watermark is not None:
+            assert self.time is not None
+            times = np.where(is_late(rows[record_column(self.time)], watermark), LATE, times)
         return pa.table([*columns, pa.array(times), ones], schema=self.payload)
 
     def step(self, payload: pa.Table, state: SlotState, clock: Clock) -> tuple[pa.Table, int]:
         """Call the function, store the states it returns, emit what it emits."""
-        outs = [self._expire(state, clock)]  # before the next record of the key, which starts from nothing
+        payload, late = without_late(payload)
+        outs = [self.output.empty_table()]
+        if self.expiry is not None:
+            outs.append(self._expired_rows(self.expiry.take_before_records(state, clock)))
         if len(payload):
             outs.append(self._handle(payload, state, clock))
-            outs.append(self._expire(state, clock))
-        return pa.concat_tables(outs), 0
+        if self.expiry is not None:
+            outs.append(self._expired_rows(self.expiry.take(state, clock)))
+        return pa.concat_tables(outs), late
 
-    def _expire(self, state: SlotState, clock: Clock) -> pa.Table:
-        if self.expiry is None:
-            return self.output.empty_table()
-        due = self.expiry.take(state, clock)
+    def _expired_rows(self, due: pa.Table) -> pa.Table:
+        """What the user's function emits for states that have expired."""
         if self.expired is None or not len(due):
             return self.output.empty_table()
         return self._checked(self.expired(self._states(due)), "expired")
@@ -119,7 +136,10 @@ class UpdateOperator:
         """One row per key with its state before the batch, or nulls; and which keys have a state."""
         places = np.full(len(key_rows), -1, np.int64)
         places[owners] = np.arange(len(before))
-        values = before.select(self.layout.values).take(pa.array(places, mask=places < 0))
+        # a row of nulls at the end, for the keys without a state
+        values = before.select(self.layout.values)
+        nulls = pa.table([pa.nulls(1, f.type) for f in values.schema], schema=values.schema)
+        values = take_rows(pa.concat_tables([values, nulls]), np.where(places < 0, len(before), places))
         columns = {name: key_rows[name] for name in [HASH, *self.layout.key_columns]}
         columns |= dict(zip(values.column_names, values.columns, strict=True))
         return self.layout.rows(columns, len(key_rows)), places >= 0
@@ -139,7 +159,11 @@ class UpdateOperator:
                 "the states that the function returned have other rows than those it was given: keep their index"
             )
         key_numbers = new_states.index.to_numpy(np.int64)
-        return self._checked(out, "out"), _table(new_states, self.state, "states"), key_numbers
+        keys = states.loc[key_numbers, list(self.key.names)]
+        new_rows = table_of_frame(
+            new_states, self.state, "states", self.key.names, lambda i: f"key {_printed(tuple(keys.iloc[i]))}"
+        )
+        return self._checked(out, "out"), new_rows, key_numbers
 
     def _call_each(
         self, rows: pd.DataFrame, states_before: pa.Table, has_state: Mask
@@ -163,7 +187,10 @@ class UpdateOperator:
                 new_states.append(new_state)
                 key_numbers.append(i)
         out = pa.concat_tables(outs) if outs else self.output.empty_table()
-        return out, _listed(new_states, self.state, "states"), np.array(key_numbers, np.int64)
+        new_rows = table_of_dicts(
+            new_states, self.state, "states", lambda i: f"key {_printed(keys[key_numbers[i]])}"
+        )
+        return out, new_rows, np.array(key_numbers, np.int64)
 
     def _culprit(self, rows: pd.DataFrame, states: pd.DataFrame) -> str:
         """Which key makes the function fail: the keys are halved until the function fails on a single key."""
@@ -193,8 +220,8 @@ class UpdateOperator:
         if out is None:
             return self.output.empty_table()
         if isinstance(out, list):
-            return _listed(out, self.output, what)
-        return _table(out, self.output, what)
+            return table_of_dicts(out, self.output, what)
+        return table_of_frame(out, self.output, what)
 
 
 def _frame(table: pa.Table) -> pd.DataFrame:
@@ -207,37 +234,5 @@ def _has_nulls(table: pa.Table, t: pa.DataType) -> bool:
     return any(c.null_count for c in table.columns if c.type == t)
 
 
-def _table(frame: Any, schema: pa.Schema, what: str) -> pa.Table:
-    if not isinstance(frame, pd.DataFrame):
-        raise UpdateError(f"{what} must be a pandas DataFrame, not {type(frame).__name__}")
-    missing_columns = [n for n in schema.names if n not in frame.columns]
-    if missing_columns:
-        columns = ", ".join(map(str, frame.columns)) or "none"
-        raise UpdateError(f"{what} has no column {missing_columns[0]!r}: its columns are {columns}")
-    try:
-        return pa.Table.from_pandas(frame[schema.names], schema=schema, preserve_index=False)
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-        raise UpdateError(f"{what} does not fit its schema: {error}") from error
-
-
-def _listed(rows: list[Any], schema: pa.Schema, what: str) -> pa.Table:
-    wrong = next((row for row in rows if not isinstance(row, dict)), None)
-    if wrong is not None:
-        raise UpdateError(f"{what} must be dicts, not {type(wrong).__name__}")
-    try:
-        columns = [_column([row.get(f.name) for row in rows], f.type) for f in schema]
-    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
-        raise UpdateError(f"{what} do not fit their schema: {error}") from error
-    return pa.table(columns, schema=schema)
-
-
-def _column(values: list[Any], t: pa.DataType) -> pa.Array:
-    """The values as Arrow. What pandas uses for a missing value is null, but NaN in a float column stays NaN."""
-    if pa.types.is_floating(t):
-        return pa.array([None if value is pd.NA else value for value in values], t)
-    return pa.array(values, t, from_pandas=True)
-
-
 def _printed(key: tuple[Any, ...]) -> str:
-    text = repr(key[0] if len(key) == 1 else key)
-    return text if len(text) <= 200 else text[:200] + "…"
+    return shortened(repr(key[0] if len(key) == 1 else key))

@@ -3,14 +3,15 @@
 operator                  what the operator is: checked when the query restarts
 turns/B                   the turn of batch B (the first writer wins)
 tables/V-D, targets/B-D   routing tables in force, by version; the table to export towards during batch B
-handoffs/B/F-T-A          state that slot F exported to slot T in batch B, in attempt A
+handoffs/B/F-T-A-D        state that slot F exported to slot T in batch B, in attempt A
 reports/B/S               the report of slot S on batch B: its acknowledgement and its loads (the last writer wins)
 pairs/B/T                 the pairs of keys that task T of batch B counted between the previous operator and this one
 journal/I                 lines I·100 … I·100+99 of the journal
 current, wish             the batch under way (Spark Connect), and the number of slots that a user asked for
 
-The format is a contract: a checkpoint of format 1 restarts for ever (`tests/streaming/golden`). D is a digest of the
-content, so two drivers that write one version never overwrite each other's table: the published turn names its own.
+The format is a contract (`formats.py`): a checkpoint of every format restarts for ever (`tests/streaming/golden`). D is
+a digest of the content, so two drivers that write one version never overwrite each other's table: the published turn
+names its own.
 """
 
 from __future__ import annotations
@@ -30,9 +31,7 @@ from unskew.core.files import UnreadableFileError
 from unskew.core.migration.protocol import Acknowledgement, Exported, Handoff, Turn
 from unskew.core.routing import RoutingTable
 from unskew.streaming.storage.folder import Folder, absolute
-
-FORMAT = 1
-"""The format of every file here. A change that an older reader would misread needs the next number."""
+from unskew.streaming.storage.formats import FORMAT
 
 RETAINED_BATCHES = 100
 """Batches whose files are retained, as Spark retains 100 of its own: a replayed batch has the files it needs."""
@@ -135,15 +134,28 @@ class Ledger:
         data = files.encode("turn", FORMAT, {**turn.to_meta(), **names}, {})
         return turn if self.folder.create(f"turns/{turn.batch}", data) else self.turn(turn.batch)
 
+    def replace(self, turn: Turn) -> Turn:
+        """Publish a turn instead of the one that its batch has; returns the turn that is in force.
+
+        For the driver that holds the checkpoint, when a replayed batch computed something else. The turns after it
+        followed from the one that is replaced, so they are deleted: newest first, for a crash must not leave a turn
+        that does not follow from the one before it.
+        """
+        numbers = [int(name) for name in self.folder.names("turns") if name.isdigit()]
+        for number in sorted((n for n in numbers if n >= turn.batch), reverse=True):
+            self.folder.delete(f"turns/{number}")
+        return self.publish(turn)
+
     def write_handoff(
-        self, batch: int, source: int, destination: int, attempt: str, rows: pa.Table
+        self, batch: int, source: int, destination: int, attempt: str, rows: pa.Table, input_digest: str = ""
     ) -> Exported:
-        """Write the state that leaves a slot for another."""
-        name = f"handoffs/{batch}/{source}-{destination}-{attempt}"
-        meta = {"source": source, "destination": destination}
+        """Write the state that leaves a slot for another; `input_digest` tells what the slot computed it from."""
+        digest = xxhash.xxh3_128_hexdigest(files.to_ipc(rows))
+        meta = {"source": source, "destination": destination, "digest": digest, "input": input_digest}
         data = files.encode("handoff", FORMAT, meta, {"rows": rows})
+        name = f"handoffs/{batch}/{source}-{destination}-{attempt}-{digest[:16]}"
         self.folder.write(name, data, durable=True)
-        return Exported(name, destination, len(rows), len(data))
+        return Exported(name, destination, len(rows), len(data), digest)
 
     def read_handoff(self, handoff: Handoff) -> pa.Table:
         """State that arrives. A file that cannot be read stops the query: state is never lost silently."""
@@ -154,13 +166,18 @@ class Ledger:
                 f"{self._address(handoff.file)} is missing: it holds the state of {handoff.rows} keys on their way "
                 f"from slot {handoff.source} to slot {handoff.destination}; restore it"
             ) from error
-        return self._decode(data, "handoff", handoff.file)[1]["rows"]
+        meta, tables = self._decode(data, "handoff", handoff.file)
+        if handoff.digest and meta.get("digest") != handoff.digest:
+            raise LedgerError(
+                f"{self._address(handoff.file)} is not the file that turn {handoff.released} lists: restore it"
+            )
+        return tables["rows"]
 
     def write_report(self, report: Report) -> None:
         """Store the report of a slot on a batch."""
         ack = report.ack
         meta = {"ack": asdict(ack), "figures": dict(report.figures)}
-        data = files.encode("report", FORMAT, meta, {"loads": report.loads})
+        data = files.encode("report", FORMAT, meta, {"loads": report.loads}, compression="zstd")
         self.folder.write(f"reports/{ack.batch}/{ack.slot}", data)
 
     def reports(self, batch: int) -> list[Report]:
@@ -189,6 +206,24 @@ class Ledger:
             )
             for partition in range(partitions)
         )
+
+    def watermark(self, batch: int) -> int:
+        """The watermark of a batch (milliseconds), from Spark's own log of offsets; 0 before the first batch."""
+        if batch < 0:
+            return 0
+        name = f"offsets/{batch}"
+        try:
+            # the first line is the format's version, the second the batch's metadata, then there is a line per source
+            metadata = json.loads(self.spark.read(name).split(b"\n", 2)[1])
+            return int(metadata["batchWatermarkMs"])
+        except FileNotFoundError as error:
+            raise LedgerError(
+                f"{self.spark.address}/{name} is missing: Spark's watermark is in it; restore the checkpoint"
+            ) from error
+        except (ValueError, LookupError, TypeError) as error:
+            raise LedgerError(
+                f"{self.spark.address}/{name} cannot be read: Spark's watermark is not where it should be ({error})"
+            ) from error
 
     def forget_reports(self, batch: int) -> None:
         """Drop the reports on a batch that is about to run again."""
@@ -243,9 +278,11 @@ class Ledger:
     def write_line(self, line: Mapping[str, Any]) -> None:
         """Add a line to the journal, or replace the line of that batch and all after it."""
         name = f"journal/{line['batch'] // LINES_PER_FILE:08d}"
-        earlier = [old for old in self._lines(name) if old["batch"] < line["batch"]]
-        text = "".join(json.dumps(entry) + "\n" for entry in [*earlier, dict(line)])
-        self.folder.write(name, text.encode())
+        earlier = (self.folder.find(name) or b"").splitlines(keepends=True)
+        # lines are in the order of their batches, so those to replace are the last
+        while earlier and not _is_before(earlier[-1], line["batch"]):
+            earlier.pop()
+        self.folder.write(name, b"".join([*earlier, json.dumps(dict(line)).encode(), b"\n"]))
 
     def lines(self, since: int = 0) -> list[dict[str, Any]]:
         """The lines of the journal from batch `since` on."""
@@ -280,15 +317,8 @@ class Ledger:
 
     def _lines(self, name: str) -> list[dict[str, Any]]:
         """The lines of one file. Damaged lines are skipped: the journal is for people, no decision depends on it."""
-        lines = []
-        for text in (self.folder.find(name) or b"").splitlines():
-            try:
-                line = json.loads(text)
-            except ValueError:
-                continue
-            if isinstance(line, dict) and isinstance(line.get("batch"), int):
-                lines.append(line)
-        return lines
+        texts = (self.folder.find(name) or b"").splitlines()
+        return [line for text in texts if (line := _line(text)) is not None]
 
     def _write_table(self, stem: str, table: RoutingTable) -> str:
         data = table.to_bytes()
@@ -308,6 +338,20 @@ class Ledger:
 
     def _address(self, name: str) -> str:
         return f"{self.folder.address}/{name}"
+
+
+def _line(text: bytes) -> dict[str, Any] | None:
+    """A line of the journal; None if it is damaged."""
+    try:
+        line = json.loads(text)
+    except ValueError:
+        return None
+    return line if isinstance(line, dict) and isinstance(line.get("batch"), int) else None
+
+
+def _is_before(text: bytes, batch: int) -> bool:
+    line = _line(text) if text.endswith(b"\n") else None
+    return line is not None and line["batch"] < batch
 
 
 # The checkpoint's id is part of the cache key: a folder may be deleted and used for another checkpoint.

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -14,81 +14,14 @@ import xxhash
 
 from unskew.core.hashing import Hashes, buckets_of
 from unskew.core.routing import RoutingTable
-from unskew.streaming.storage.columns import Index, Mask, mask_of, one_array
-from unskew.streaming.storage.key_groups import find_rows, groups_of, window_ids
-from unskew.streaming.storage.schemas import pack_schema, unpack_schema
-
-ID, HASH, LIVE, WINDOW, DEADLINE = "id", "hash", "live", "window", "deadline"
+from unskew.streaming.storage.columns import Index, Mask, mask_of, take_rows
+from unskew.streaming.storage.formats import COMPACT, FORMAT
+from unskew.streaming.storage.key_groups import find_rows, groups_of
+from unskew.streaming.storage.layout import DEADLINE, HASH, ID, LIVE, Layout, types_of
+from unskew.streaming.storage.run_codec import decoded_counts, decoded_run, encoded_counts, encoded_run
 
 PIECE = 4 << 20
 """Bytes of one value in Spark's state store; a longer run is stored in pieces."""
-
-_LZ4 = pa.ipc.IpcWriteOptions(compression="lz4")
-
-
-@dataclass(frozen=True)
-class Layout:
-    """The columns of a state row: its key, its window if it has one, the operator's state, and when it expires.
-
-    `deadline` is in milliseconds, of the watermark or of the clock, depending on the operator.
-    """
-
-    key: pa.Schema
-    state: pa.Schema
-    windowed: bool = False
-    expires: bool = False
-
-    @cached_property
-    def schema(self) -> pa.Schema:
-        """The columns of a run."""
-        fields = [pa.field(ID, pa.int64()), pa.field(HASH, pa.int64()), pa.field(LIVE, pa.bool_())]
-        fields += [pa.field(f"key.{i}", f.type) for i, f in enumerate(self.key)]
-        if self.windowed:
-            fields.append(pa.field(WINDOW, pa.int64()))
-        fields += [pa.field(f"state.{f.name}", f.type) for f in self.state]
-        if self.expires:
-            fields.append(pa.field(DEADLINE, pa.int64()))
-        return pa.schema(fields)
-
-    @property
-    def key_columns(self) -> list[str]:
-        """The columns that tell rows apart: the key's, and the window."""
-        return [f"key.{i}" for i in range(len(self.key))] + ([WINDOW] if self.windowed else [])
-
-    def describe(self) -> dict[str, Any]:
-        """The layout as a checkpoint stores it."""
-        return {
-            "schemas": {"key": pack_schema(self.key), "state": pack_schema(self.state)},
-            "windowed": self.windowed,
-            "expires": self.expires,
-        }
-
-    @classmethod
-    def restore(cls, description: Mapping[str, Any]) -> Layout:
-        """The layout that `describe` described."""
-        key, state = (unpack_schema(description["schemas"][name]) for name in ("key", "state"))
-        return cls(key, state, description["windowed"], description["expires"])
-
-    @property
-    def values(self) -> list[str]:
-        """The columns of the operator's state."""
-        return [f"state.{f.name}" for f in self.state]
-
-    def ids(self, rows: pa.Table) -> Hashes:
-        """The number that rows are sorted and looked up by."""
-        hashes: Hashes = rows[HASH].to_numpy()
-        return window_ids(hashes, rows[WINDOW].to_numpy()) if self.windowed else hashes
-
-    def rows(self, columns: dict[str, Any], size: int) -> pa.Table:
-        """Live rows from their columns; missing columns are null."""
-        table = {name: columns.get(name, pa.nulls(size, t)) for name, t in _types(self.schema)}
-        table[LIVE] = pa.array(np.ones(size, np.bool_))
-        table[ID] = pa.array(self.ids(pa.table({n: table[n] for n in [HASH, WINDOW] if n in table})))
-        return pa.table(table, schema=self.schema)
-
-    def keys_of(self, rows: pa.Table) -> list[pa.Array]:
-        """The columns that tell rows apart, each as one array."""
-        return [one_array(rows[name]) for name in self.key_columns]
 
 
 class Store(Protocol):
@@ -153,13 +86,15 @@ class SlotState:
     removal is a newer row that is not live. The newest runs are merged so that each is at least twice as long as the
     next: a row is rewritten about log(n) times, and a look-up searches few runs.
 
-    `applied` is the last batch that the state has applied; `state_rows` is the number of live rows per bucket.
+    `applied` is the last batch that the state has applied, `exported` the digests of what it exported in that batch
+    (None in a state of format 1); `state_rows` is the number of live rows per bucket.
     """
 
     layout: Layout
     buckets: int
     applied: int | None = None
     state_rows: Index = field(default_factory=lambda: np.zeros(0, np.int64))
+    exported: tuple[str, ...] | None = None
     _runs: list[_Run] = field(default_factory=list)
     _obsolete: list[_Run] = field(default_factory=list)
 
@@ -171,15 +106,25 @@ class SlotState:
             return cls(layout, buckets, None, np.zeros(buckets, np.int64))
         text, counts = description
         meta = json.loads(text)
-        state_rows = np.frombuffer(counts, np.int64).copy()
+        if meta.get("format", 1) > FORMAT:
+            raise RuntimeError(
+                f"the state of a slot has format {meta['format']}, newer than this unskew reads ({FORMAT}): "
+                "upgrade unskew"
+            )
+        if meta.get("format", 1) >= COMPACT:
+            state_rows = decoded_counts(counts, buckets)
+        else:
+            state_rows = np.frombuffer(counts, np.int64).copy()
         runs = []
         for name, pieces in meta["runs"]:
             table = cache.get(name)
             if table is None:
-                table = decoded(b"".join(store.get(f"{name}/{i}") for i in range(pieces)))
+                data = b"".join(store.get(f"{name}/{i}") for i in range(pieces))
+                table = decoded_run(data, layout)
                 cache.put(name, table)
             runs.append(_Run(table, layout, name, pieces))
-        return cls(layout, buckets, meta["applied"], state_rows, runs)
+        exported = None if meta.get("exported") is None else tuple(meta["exported"])
+        return cls(layout, buckets, meta["applied"], state_rows, exported, runs)
 
     def save(self, store: Store, cache: Cache) -> int:
         """Store what changed; returns the bytes written."""
@@ -187,7 +132,7 @@ class SlotState:
         written = 0
         for run in self._runs:
             if run.name is None:
-                data = encoded(run.table)
+                data = encoded_run(run.table, self.layout)
                 # Named by content, so that all attempts of a batch store the same, as Spark's state store expects;
                 # and by batch, so that a removed name is never stored again.
                 run.name = f"{self.applied}-{xxhash.xxh3_128_hexdigest(data)}"
@@ -202,8 +147,13 @@ class SlotState:
                     store.remove(f"{run.name}/{i}")
                 cache.remove(run.name)
         self._obsolete = []
-        meta = {"applied": self.applied, "runs": [(run.name, run.pieces) for run in self._runs]}
-        store.note(json.dumps(meta), self.state_rows.tobytes())
+        meta = {
+            "format": FORMAT,
+            "applied": self.applied,
+            "exported": self.exported,
+            "runs": [(run.name, run.pieces) for run in self._runs],
+        }
+        store.note(json.dumps(meta), encoded_counts(self.state_rows))
         return written
 
     def look_up(self, rows: pa.Table) -> tuple[pa.Table, Index]:
@@ -218,7 +168,7 @@ class SlotState:
             places = pa.array(unresolved)
             run_rows = run.find_rows(ids[unresolved], [column.take(places) for column in keys])
             in_run = run_rows >= 0
-            tables.append(run.table.take(pa.array(run_rows[in_run])))
+            tables.append(take_rows(run.table, run_rows[in_run]))
             owners.append(unresolved[in_run])
             unresolved = unresolved[~in_run]
         if not tables:
@@ -282,7 +232,7 @@ class SlotState:
                 else:  # cheaper the other way round
                     stale = run.find_rows(newer.ids, newer.keys)
                     rows = rows[~np.isin(rows, stale[stale >= 0])]
-            tables.append(run.table.take(pa.array(rows)))
+            tables.append(take_rows(run.table, rows))
         return pa.concat_tables(tables) if tables else self.layout.schema.empty_table()
 
     def _count(self, rows: pa.Table, sign: int) -> None:
@@ -291,13 +241,13 @@ class SlotState:
 
     def _sorted(self, rows: pa.Table) -> _Run:
         order = np.argsort(rows[ID].to_numpy(), kind="stable")
-        return _Run(rows.take(pa.array(order)).combine_chunks(), self.layout)
+        return _Run(take_rows(rows, order), self.layout)
 
     def _without_values(self, rows: pa.Table) -> pa.Table:
         """Only what tells rows apart: a dead row needs no values."""
         names = {ID, HASH, LIVE, *self.layout.key_columns}
         columns = {
-            n: rows[n] if n in names else pa.nulls(len(rows), t) for n, t in _types(self.layout.schema)
+            n: rows[n] if n in names else pa.nulls(len(rows), t) for n, t in types_of(self.layout.schema)
         }
         return pa.table(columns, schema=self.layout.schema)
 
@@ -317,21 +267,7 @@ class SlotState:
         if start == 0:  # there is no older run in which a dead row would hide anything
             current &= mask_of(rows[LIVE])[order]
         self._obsolete += recent
-        self._runs[start:] = [_Run(rows.take(pa.array(order[current])).combine_chunks(), self.layout)]
-
-
-def encoded(table: pa.Table) -> bytes:
-    """The rows as bytes for the state store or a shuffle."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema, options=_LZ4) as writer:
-        writer.write_table(table)
-    return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
-
-
-def decoded(data: bytes) -> pa.Table:
-    """What `encoded` wrote."""
-    with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
-        return reader.read_all()
+        self._runs[start:] = [_Run(take_rows(rows, order[current]), self.layout)]
 
 
 def _newest(ids: Hashes, rows: pa.Table, order: Index, layout: Layout) -> Mask:
@@ -347,7 +283,3 @@ def _newest(ids: Hashes, rows: pa.Table, order: Index, layout: Layout) -> Mask:
         _, firsts = groups_of(ids[places], layout.keys_of(candidates))
         newest[places[firsts]] = True
     return newest
-
-
-def _types(schema: pa.Schema) -> list[tuple[str, pa.DataType]]:
-    return [(f.name, f.type) for f in schema]

@@ -14,8 +14,11 @@ import pyarrow.compute as pc
 from unskew.core.migration.protocol import Turn
 from unskew.streaming.failpoints import failpoint
 from unskew.streaming.operators.operator import Operator
+from unskew.streaming.storage.columns import take_rows
+from unskew.streaming.storage.layout import HASH
 from unskew.streaming.storage.ledger import Ledger
-from unskew.streaming.storage.slot_state import HASH, encoded
+from unskew.streaming.storage.run_codec import encoded
+from unskew.streaming.worker.garbage import freeze_once
 from unskew.streaming.worker.pair_counting import PairCounter
 from unskew.streaming.worker.slot_labels import slot_labels
 
@@ -38,6 +41,10 @@ class Packer:
     Every slot in use gets at least one payload per batch, an empty one (from the first task) if it has no records,
     so that Spark calls it: it can import, expire, export and acknowledge even when it has nothing to handle.
 
+    `late_lag` is None without event time. With it, records are late by the watermark of `late_lag` batches before: 1,
+    as for Spark's own operators, so that what an operator emits in a batch is not late for the next one. And slots that
+    are not in use yet are called once: then they have a timer, which calls them in batches without records.
+
     With `pairs` the last column is the hash of the key that the record had at the previous operator. The pairs of
     keys are then counted and written to the ledger, and the column is dropped.
     """
@@ -47,34 +54,40 @@ class Packer:
     records: pa.Schema
     max_slots: int
     pairs: bool = False
+    late_lag: int | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The payloads of this Spark task."""
         from pyspark import TaskContext
 
+        freeze_once()
         context = TaskContext.get()
         assert context is not None
         batch, task = batch_of(context, self.ledger), context.partitionId()
         turn = self.ledger.turn(batch)
         counter = PairCounter()
-        yield from self.pack(counter.count(batches) if self.pairs else batches, turn, task)
+        watermark = None if self.late_lag is None else self.ledger.watermark(batch - self.late_lag)
+        yield from self.pack(counter.count(batches) if self.pairs else batches, turn, task, watermark)
         if self.pairs:
             self.ledger.write_pairs(batch, task, counter.histogram())
         failpoint("packed", batch)
 
-    def pack(self, batches: Iterator[pa.RecordBatch], turn: Turn, task: int) -> Iterator[pa.RecordBatch]:
-        """The payloads of one task."""
+    def pack(
+        self, batches: Iterator[pa.RecordBatch], turn: Turn, task: int, watermark: int | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """The payloads of one task; `watermark` (milliseconds) says which records are late."""
         part = task << 32
         if task == 0:
             empty = encoded(self.operator.payload.empty_table())
-            yield self._rows(turn, active_slots(turn), part, [empty] * len(active_slots(turn)))
+            slots = called_slots(turn, self.max_slots if self.late_lag is not None else 0)
+            yield self._rows(turn, slots, part, [empty] * len(slots))
         for rows in _chunks(batches, self.records):
             part += 1
-            packed = self.operator.pack(normal_keys(rows))
-            slots = turn.table.slot_of_hashes(packed[HASH].to_numpy())
-            order = np.argsort(slots, kind="stable")
-            packed = packed.take(pa.array(order))
-            used_slots, starts = np.unique(slots[order], return_index=True)
+            packed = self.operator.pack(normal_keys(rows), watermark)
+            slot_of_row = turn.table.slot_of_hashes(packed[HASH].to_numpy())
+            order = np.argsort(slot_of_row, kind="stable")
+            packed = take_rows(packed, order)
+            used_slots, starts = np.unique(slot_of_row[order], return_index=True)
             bounds = [*starts.tolist(), len(order)]
             payloads = [encoded(packed.slice(start, end - start)) for start, end in pairwise(bounds)]
             yield self._rows(turn, used_slots.tolist(), part, payloads)
@@ -97,8 +110,17 @@ def batch_of(context: TaskContext, ledger: Ledger) -> int:
 
 
 def active_slots(turn: Turn) -> list[int]:
-    """The slots that the batch must call: those that records can reach, and those that state is moving to."""
+    """The slots that have something to do: those that records can reach, and those that state is moving to."""
     return sorted({*range(turn.table.slots), *(h.destination for h in turn.pending)})
+
+
+def called_slots(turn: Turn, timed_slots: int) -> list[int]:
+    """The slots that a batch with records must call.
+
+    Those are the active ones, and of the first `timed_slots` slots all that were never called: in a batch without
+    records only timers call a slot, and by then state may be on its way to it.
+    """
+    return sorted({*active_slots(turn), *(slot for slot in range(timed_slots) if slot not in turn.imported)})
 
 
 def normal_keys(rows: pa.Table) -> pa.Table:

@@ -5,24 +5,35 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import pyarrow as pa
 import xxhash
 from pyspark import TaskContext
-from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle  # type: ignore[attr-defined]
+from pyspark.sql import types as T
 
+from unskew.spark.versions.streams import StatefulProcessor
 from unskew.streaming.operators.frames import frame_of
 from unskew.streaming.operators.operator import Clock, Operator
+from unskew.streaming.storage.columns import bounded_parts
+from unskew.streaming.storage.layout import WINDOW
 from unskew.streaming.storage.ledger import Ledger
 from unskew.streaming.storage.local_cache import LocalCache
-from unskew.streaming.storage.slot_state import WINDOW
+from unskew.streaming.worker.garbage import freeze_once
 from unskew.streaming.worker.packing import batch_of
 from unskew.streaming.worker.slot_labels import slot_labels
 from unskew.streaming.worker.slot_step import SlotStep
 
+if TYPE_CHECKING:
+    from pyspark.sql.streaming import StatefulProcessorHandle  # type: ignore[attr-defined]
+
 PIECES, ABOUT = "pieces", "about"
+
+# Types, not text: the worker would ask the JVM to parse a text, several times in every batch.
+_ABOUT_TYPE = T.StructType().add("text", T.StringType()).add("counts", T.BinaryType())
+_NAME_TYPE = T.StructType().add("name", T.StringType())
+_DATA_TYPE = T.StructType().add("data", T.BinaryType())
 
 
 class SlotProcessor(StatefulProcessor):
@@ -44,11 +55,12 @@ class SlotProcessor(StatefulProcessor):
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Declare the state variables."""
+        freeze_once()
         self._handle = handle
         self._finished_slots: set[int] = set()
         self._store = _SparkStore(
-            handle.getValueState(ABOUT, "text string, counts binary"),
-            handle.getMapState(PIECES, "name string", "data binary"),
+            handle.getValueState(ABOUT, _ABOUT_TYPE),
+            handle.getMapState(PIECES, _NAME_TYPE, _DATA_TYPE),
         )
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:
@@ -80,8 +92,8 @@ class SlotProcessor(StatefulProcessor):
         if batch % 100 == 0:
             cache.tidy()
         out = step.run(slot, batch, payloads, clock, attempt, self._store, cache)
-        if len(out):
-            yield _frame(out)
+        for part in bounded_parts(out) if len(out) else []:
+            yield _frame(part)
 
     def _register_timer(self, clock: Clock) -> None:
         """Ask Spark to call this slot again as soon as time moves on, even without records."""

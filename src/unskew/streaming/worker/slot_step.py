@@ -9,13 +9,18 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import xxhash
 
 from unskew.core.hashing import buckets_of
-from unskew.core.migration.protocol import Acknowledgement, Exported
+from unskew.core.migration.protocol import Acknowledgement, Exported, Turn
+from unskew.core.routing import RoutingTable
 from unskew.streaming.failpoints import failpoint
 from unskew.streaming.operators.operator import RECORDS, Clock, Operator, loads_of
+from unskew.streaming.storage.layout import HASH
 from unskew.streaming.storage.ledger import Ledger, Report
-from unskew.streaming.storage.slot_state import HASH, Cache, SlotState, Store, decoded
+from unskew.streaming.storage.run_codec import decoded
+from unskew.streaming.storage.slot_state import Cache, SlotState, Store
+from unskew.streaming.worker.packing import active_slots
 
 TRACKED = 512
 """Keys whose load a slot reports one by one; it reports the others by bucket."""
@@ -46,14 +51,19 @@ class SlotStep:
         store: Store,
         cache: Cache,
     ) -> pa.Table:
-        """Handle the payloads of a batch; returns the rows that the operator emits."""
+        """Handle the payloads of a batch; returns the rows that the operator emits.
+
+        Without payloads the batch has no records: Spark ran it because the watermark moved, and it may be the last.
+        """
         stopwatch = _Stopwatch()
         turn = self.ledger.turn(batch)
+        if not payloads and slot not in active_slots(turn):
+            return self.operator.output.empty_table()  # a timer called it, but no state is or will be here
         state = SlotState.load(self.operator.layout, self.buckets, store, cache)
         stopwatch.lap("load")
 
         # 1. import
-        imports = turn.imports(slot, state.applied)
+        imports = turn.imports(slot, state.applied, state.exported)
         for handoff in imports:
             state.update(self.ledger.read_handoff(handoff))
         failpoint("imported", batch)
@@ -68,11 +78,11 @@ class SlotStep:
 
         # 4. export
         exported: tuple[Exported, ...] | None = None
-        target = None if turn.target is None else turn.exports(slot, self.ledger.find_turn(batch + 1))
+        target = self._export_target(turn, slot, quiet=not payloads)
         if target is not None:
-            files = []
+            files, source = [], _digest(payloads)
             for destination, rows in state.leaving(target, slot).items():
-                files.append(self.ledger.write_handoff(batch, slot, destination, attempt, rows))
+                files.append(self.ledger.write_handoff(batch, slot, destination, attempt, rows, source))
                 state.remove(rows)
             exported = tuple(files)
             failpoint("exported", batch)
@@ -80,6 +90,7 @@ class SlotStep:
 
         # 5. store
         state.applied = batch
+        state.exported = tuple(file.digest for file in exported or ())
         written = state.save(store, cache)
         failpoint("stored", batch)
         stopwatch.lap("store")
@@ -101,6 +112,24 @@ class SlotStep:
         self.ledger.write_report(Report(ack, loads, figures))
         failpoint("acknowledged", batch)
         return out
+
+    def _export_target(self, turn: Turn, slot: int, *, quiet: bool) -> RoutingTable | None:
+        """The table towards which the slot exports, or None.
+
+        In a quiet batch nothing is sent: if no batch follows, it would not arrive. A replay repeats what counted.
+        """
+        if turn.target is None:
+            return None
+        after = self.ledger.find_turn(turn.batch + 1)
+        return None if quiet and after is None else turn.exports(slot, after)
+
+
+def _digest(payloads: Sequence[bytes]) -> str:
+    """Tells one input of a slot from another."""
+    digest = xxhash.xxh3_128()
+    for payload in payloads:
+        digest.update(payload)
+    return digest.hexdigest()
 
 
 def loads_to_report(loads: pa.Table, state_rows: np.ndarray[Any, Any]) -> pa.Table:

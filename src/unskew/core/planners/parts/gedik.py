@@ -38,6 +38,9 @@ UTILITIES: dict[str, Utility] = {
     "APLM": lambda rho, gamma: rho + np.log1p(gamma),
     "ATM": lambda rho, gamma: rho * (1.0 + gamma),
     "ATLM": lambda rho, gamma: rho * (1.0 + np.log1p(gamma)),
+    # the paper does not give the base of its logarithm
+    "APLM10": lambda rho, gamma: rho + np.log10(1.0 + gamma),
+    "ATLM10": lambda rho, gamma: rho * (1.0 + np.log10(1.0 + gamma)),
 }
 
 TIE = 1e-9

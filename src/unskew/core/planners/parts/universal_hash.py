@@ -28,6 +28,23 @@ class UniversalHash:
         return (numbers % PRIME * self.a + self.c) % PRIME % self.size
 
 
+def bucket_numbers(buckets: int) -> NDArray[np.int64]:
+    """The number that stands for each bucket when buckets are hashed: fixed, distinct, and without order.
+
+    The papers hash keys. Bucket numbers are consecutive, and of those `((a·x + c) mod p) mod size` makes a pattern:
+    with size 2 some a put all buckets into one of the two classes. Scattered over 0..2³¹−1 they behave as keys do.
+
+    >>> len(set(bucket_numbers(4096).tolist()))
+    4096
+    """
+    numbers = np.arange(buckets, dtype=np.int64)
+    # each step is a bijection of the 31-bit numbers
+    for multiplier, shift in ((0x5BD1E995, 16), (0x27D4EB2F, 15), (0x165667B1, 16)):
+        numbers = (numbers + 0x3C6EF372) * multiplier & PRIME
+        numbers ^= numbers >> shift
+    return numbers
+
+
 def draw(size: int, seed: int, stream: int = 0) -> UniversalHash:
     """The function with values 0..size-1 for this `seed` and `stream`.
 
