@@ -38,7 +38,9 @@ JOINS = $(wildcard tests/spark/test_*join*.py tests/spark/test_over*.py tests/sp
 SHARED_SPARK = spark and not processes and not papers and not notebook
 
 # One worker per core; the tests of a file share a worker, and so its fixtures. Spark tests run in one process instead.
-UNIT_TESTS = $(PYTEST) -m "not spark and not hosts" --numprocesses auto --dist loadfile
+# None of these takes a minute: one that hangs is to be reported long before CI gives up.
+UNIT_TESTS = $(PYTEST) -m "not spark and not hosts" --numprocesses auto --dist loadfile \
+	--timeout=240 -o faulthandler_timeout=300 --max-worker-restart=0
 
 # Coverage is judged here, and measured only here: it makes tests half as fast.
 CORE = tests/core src/unskew/core

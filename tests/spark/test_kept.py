@@ -407,7 +407,8 @@ if sys.argv[2] == "stop":
 """
 
 
-@pytest.mark.parametrize("end", ["stop", pytest.param("leave", marks=pytest.mark.thorough)])
+@pytest.mark.thorough
+@pytest.mark.parametrize("end", ["stop", "leave"])
 def test_a_process_ends_with_its_review_saved(own_spark: None, tmp_path: Path, end: str) -> None:
     kept = unskew.Kept(tmp_path / "k.plan")
     subprocess.run([sys.executable, "-c", SCRIPT, str(kept.address), end], check=True, timeout=300)

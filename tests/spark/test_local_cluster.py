@@ -11,6 +11,7 @@ from tests.spark.local_cluster import run_on_cluster
 pytestmark = pytest.mark.usefixtures("own_spark")
 
 
+@pytest.mark.thorough
 def test_two_executor_processes(tmp_path: Path) -> None:
     assert run_on_cluster("tests.spark.cluster_job", tmp_path) == {
         "cores": 2,

@@ -63,6 +63,7 @@ def check_hints(name: str, folder: Path) -> None:
         assert any(str(app.cause) in line and app.advice in line for line in hints), hints
 
 
+@pytest.mark.thorough
 def test_a_running_driver_is_diagnosed(tmp_path: Path) -> None:
     name = "hot key in a group"
     run_apps(tmp_path, name)

@@ -15,7 +15,7 @@ from tests.streaming.live.live import Live
 from tests.streaming.live.pipelines import SCHEMA, SECOND, Pipeline, Stage, live_outputs, native
 from unskew.streaming.storage.ledger import Ledger
 
-QUICK = (7, 11)
+QUICK = (7,)
 PIPELINES = int(os.environ.get("UNSKEW_TEST_PIPELINES", "240"))
 
 
