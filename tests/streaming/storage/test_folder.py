@@ -98,3 +98,20 @@ def test_a_durable_file_is_on_disk_before_it_has_its_name(
 def test_half_written_files_are_not_listed(tmp_path: Path) -> None:
     (tmp_path / ".0123.tmp").write_bytes(b"half")
     assert Folder(str(tmp_path)).names("") == []
+
+
+def test_a_folder_that_another_process_makes_and_removes_is_listed_or_empty(tmp_path: Path) -> None:
+    folder, done = Folder(str(tmp_path)), threading.Event()
+
+    def make_and_remove() -> None:
+        while not done.is_set():
+            (tmp_path / "leases").mkdir()
+            (tmp_path / "leases").rmdir()
+
+    with ThreadPoolExecutor(2) as pool:
+        makers = pool.submit(make_and_remove)
+        try:
+            assert all(folder.names("leases") == [] for _ in range(20_000))
+        finally:
+            done.set()
+        makers.result()

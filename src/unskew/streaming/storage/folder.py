@@ -94,7 +94,14 @@ class Folder:
 
     def names(self, folder: str) -> list[str]:
         """The names of the files and folders in a folder, sorted; empty if the folder does not exist."""
-        entries = self._fs.get_file_info(fs.FileSelector(self._path(folder), allow_not_found=True))
+        selector = fs.FileSelector(self._path(folder), allow_not_found=True)
+        while True:
+            try:
+                entries = self._fs.get_file_info(selector)
+                break
+            except FileNotFoundError:
+                # Arrow did not find the folder, looked again to be sure, and now it is there: another process made it.
+                continue
         return sorted(entry.base_name for entry in entries if not entry.base_name.startswith("."))
 
     def delete(self, name: str) -> None:
