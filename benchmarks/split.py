@@ -1,9 +1,9 @@
 """`make bench-split`: hot keys split in joins, windows and aggregates, against every other way, side by side.
 
-`python -m benchmarks.split [joins] [windows] [aggregates] [--scale S] [--turns N]` runs all parts, or those named.
-Times on 16 and 64 cores are modelled from the measured times of all tasks (`split_tasks.py` says how), those on two
-cores are measured. Each case is saved when it ends, with the commit that ran it: a stopped run continues; `--again`
-begins anew. At another scale than 1 nothing is judged or recorded: the figures go to `build`.
+`python -m benchmarks.split [joins] [windows] [aggregates] [real] [wait] [--scale S] [--turns N]` runs all parts, or
+those named. Times on 16 and 64 cores are modelled from the measured times of all tasks (`split_tasks.py` says how),
+those on two cores are measured. Each case is saved when it ends, with the commit that ran it: a stopped run continues;
+`--again` begins anew. At another scale than 1 nothing is judged or recorded: the figures go to `build`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from benchmarks.bars import RESULTS, Bar, finish
 from benchmarks.split_runs import limit_memory, say
 from research.papers.provenance import commit
 
-PARTS = ("joins", "windows", "aggregates")
+PARTS = ("joins", "windows", "aggregates", "real", "wait")
 
 
 def main() -> None:

@@ -7,12 +7,12 @@ two cores there are, and with 128 partitions or slots, from whose task times 16 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import unskew
@@ -80,28 +80,43 @@ def run(scale: float, turns: int, done: Mapping[str, Any]) -> Iterator[tuple[str
 
 def bars(cases: Mapping[str, Any]) -> list[Bar]:
     """What the figures must meet."""
-    all_bars = []
-    for name, profiles in cases.items():
-        few, many = profiles["two cores"], profiles["many partitions"]
-        all_bars += [
-            answer_bar(f"{name}, two cores", few),
-            answer_bar(name, many),
-            time_bar(name, few),
-            *split_bars(name, many, "unskew split", most_rows=1.15, hot="10% hot" not in name),
-        ]
-    return all_bars
+    return [bar for name, case in cases.items() for bar in join_bars(name, case, hot="10% hot" not in name)]
+
+
+def join_bars(name: str, case: Mapping[str, Any], *, hot: bool) -> list[Bar]:
+    """What both profiles of a join must meet."""
+    few, many = case["two cores"], case["many partitions"]
+    return [
+        answer_bar(f"{name}, two cores", few),
+        answer_bar(name, many),
+        time_bar(name, few),
+        *split_bars(name, many, "unskew split", most_rows=1.15, hot=hot),
+    ]
 
 
 def _case(
     spark: SparkSession, log: Log, folder: Path, case: Case, scale: float, turns: int
 ) -> dict[str, Any]:
     left, right = _inputs(spark, folder, case, scale)
-    few, many = _contenders(case, None), _contenders(case, MANY)
+    return profiles(spark, log, left, right, case.how, ["hot"], turns)
+
+
+def profiles(
+    spark: SparkSession,
+    log: Log,
+    left: DataFrame,
+    right: DataFrame,
+    how: str,
+    hot_keys: Sequence[str],
+    turns: int,
+) -> dict[str, Any]:
+    """The figures of a join by `k` in both profiles; whoever salts by hand knows the `hot_keys`."""
+    few, many = _contenders(how, None, hot_keys), _contenders(how, MANY, hot_keys)
     # on two cores: what a user would choose from
     few = {name: few[name] for name in few if name not in ("salted", "unskew whole", "unskew split")}
     return {
-        "two cores": _profile(spark, log, FEW, few, left, right, case.how, turns),
-        "many partitions": _profile(spark, log, MANY, many, left, right, case.how, 1),
+        "two cores": _profile(spark, log, FEW, few, left, right, how, turns),
+        "many partitions": _profile(spark, log, MANY, many, left, right, how, 1),
     }
 
 
@@ -130,7 +145,9 @@ def _profile(
         return compared({name: job(name) for name in contenders}, log, turns, "Join")
 
 
-def _contenders(case: Case, slots: int | None) -> dict[str, tuple[Joined, Mapping[str, str]]]:
+def _contenders(
+    how: str, slots: int | None, hot_keys: Sequence[str]
+) -> dict[str, tuple[Joined, Mapping[str, str]]]:
     """Name → the join, and Spark's settings for it. Salting cannot keep the unmatched rows of both sides."""
 
     def ours(**options: Any) -> Joined:
@@ -140,10 +157,13 @@ def _contenders(case: Case, slots: int | None) -> dict[str, tuple[Joined, Mappin
         "plain": (lambda left, right, how: left.join(right, "k", how), {}),
         "aqe lowered": (lambda left, right, how: left.join(right, "k", how), _LOWERED),
     }
-    if case.how != "full":
+    if how != "full":
         contenders |= {
-            "salted": (lambda left, right, how: _salted(left, right, how, only_hot=False), {}),
-            "salted hot": (lambda left, right, how: _salted(left, right, how, only_hot=True), {}),
+            "salted": (lambda left, right, how: _salted(left, right, how, F.lit(True)), {}),
+            "salted hot": (
+                lambda left, right, how: _salted(left, right, how, F.col("k").isin(*hot_keys)),
+                {},
+            ),
         }
     return contenders | {
         "unskew whole": (ours(planner="keel"), {}),
@@ -152,9 +172,8 @@ def _contenders(case: Case, slots: int | None) -> dict[str, tuple[Joined, Mappin
     }
 
 
-def _salted(left: DataFrame, right: DataFrame, how: str, *, only_hot: bool) -> DataFrame:
-    """Salted by hand, as it is usually done; the hot key is known beforehand."""
-    is_hot = F.col("k") == "hot" if only_hot else F.lit(True)
+def _salted(left: DataFrame, right: DataFrame, how: str, is_hot: Column) -> DataFrame:
+    """Salted by hand, as it is usually done; the hot keys are known beforehand."""
     salt = F.when(is_hot, F.pmod(F.xxhash64("v"), F.lit(SALTS)).cast("int")).otherwise(0)
     all_salts = F.when(is_hot, F.sequence(F.lit(0), F.lit(SALTS - 1))).otherwise(F.array(F.lit(0)))
     salted = left.withColumn("salt", salt)

@@ -23,6 +23,9 @@ from benchmarks.split_tasks import Run, measured
 
 Case = dict[str, dict[str, Any]]
 
+_SHOWN = ("seconds", "largest_over_mean_rows", "modelled_16_cores", "modelled_64_cores", "shuffled_bytes")
+"""What is printed of the figures of a contender, as far as it has them."""
+
 
 @contextlib.contextmanager
 def logged_session(partitions: int) -> Iterator[tuple[SparkSession, Log, Path]]:
@@ -132,11 +135,11 @@ def say(name: str, case: Mapping[str, Any]) -> None:
         for profile, each in case.items():
             say(f"{name}, {profile}", each)
         return
-    figures = ("seconds", "largest_over_mean_rows", "modelled_16_cores", "modelled_64_cores")
     print(f"  {name}", file=sys.stderr)
-    for contender, each in case.items():
-        text = ", ".join(f"{figure} {each[figure]:.2f}" for figure in figures)
-        print(f"    {contender}: {text}, {each['shuffled_bytes'] >> 20} MB", file=sys.stderr, flush=True)
+    for contender, figures in case.items():
+        if isinstance(figures, Mapping):
+            text = ", ".join(f"{figure} {figures[figure]:.2f}" for figure in _SHOWN if figure in figures)
+            print(f"    {contender}: {text}", file=sys.stderr, flush=True)
 
 
 def limit_memory(memory: str) -> None:
