@@ -384,6 +384,17 @@ def test_auto_leaves_a_cogroup_to_spark_if_hashing_is_as_good(frames: Frames) ->
     assert exchanges(ours.applyInPandas(pair_up()[0], SUMMARY)) == ["hashpartitioning"] * 2
 
 
+def test_auto_leaves_a_cogroup_to_spark_if_a_plan_cannot_win_back_its_slot_column(
+    spark: SparkSession,
+) -> None:
+    # One key in five has the same load, so two slots may be uneven, but Spark's own partitions keep two cores busy.
+    df = spark.range(0, 5000, 1, 2).selectExpr("id % 5 as k", "id as v")
+    by_key = unskew.groupBy(df, "k")
+    assert by_key.cogroup(by_key).plan is None
+    hot = df.selectExpr("if(v % 10 < 9, 0, v) as k", "v")
+    assert unskew.groupBy(hot, "k", slots=8).cogroup(unskew.groupBy(df, "k", slots=8)).plan is None
+
+
 @pytest.mark.classic
 def test_plan_apply_puts_slot_i_in_partition_i(frames: Frames) -> None:
     plan = unskew.plan(frames.measured["composite"], slots=5, planner="keel")

@@ -38,7 +38,7 @@ class Cogrouped:
         sides = (self.left, self.right)
         if any(side.keys.obstacle is not None for side in sides):
             return None
-        plan = plan_for([(side.df, side.keys) for side in sides], self.options, "cogroup")
+        plan = plan_for([(side.df, side.keys) for side in sides], self.options, "cogroup", "cogroup")
         return None if plan is None or hashing_suffices(plan, self.options) else plan
 
     def __repr__(self) -> str:
@@ -84,5 +84,5 @@ class Cogrouped:
         measured = [
             measured_columns(side.df, side.keys, self.options.weight) for side in (self.left, self.right)
         ]
-        reason = reason_to_step_aside(explained(plain), "function", plain.sparkSession, measured)
+        reason = reason_to_step_aside(explained(plain), "cogroup", plain.sparkSession, measured)
         return reason is not None and not (self.options.known_plan and reason.startswith(MEASURING))

@@ -226,7 +226,7 @@ class Over:
             histogram = histogram_of_sample(sample, 0, keys, buckets, TRACKED)
             context = planner_named(options.planner).context_options(cores=cores_of(spark) or slots)
             if options.planner == "auto":
-                context["gain"] = LEAST_GAIN
+                context["gain"] = LEAST_GAIN["window"]
             return Plan.make(histogram, slots, options.planner, **context), sample
         plan = plan_for([(df, keys)], options, "over", "window")
         if plan is None or not order or not measuring_allowed(df):
@@ -255,7 +255,7 @@ class Over:
             extra += _DISTINCT
         whole = max(even, float(plan.loads.max()))
         cut = max(even, float(layout.cut.loads.max())) + extra * even
-        if cut > (1.0 - LEAST_GAIN) * whole:
+        if cut > (1.0 - LEAST_GAIN["window"]) * whole:
             return f"cutting would take {cut / whole:.2f} times as long as whole keys on {cores} cores"
         return None
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("unskew")
 
-Kind = Literal["join", "function", "aggregate", "window"]
+Kind = Literal["join", "function", "cogroup", "aggregate", "window"]
 
 BYTES_PER_SECOND = 25e6
 """What a core of a present-day machine sorts and joins per second, shuffle included: 6M rows of 24 bytes took 2.9 s."""
@@ -82,7 +82,7 @@ def _reason(
     if not exchanges:
         return "Spark does not shuffle for it"
     cores = cores_of(spark) or default_slots(spark)
-    if kind != "function":
+    if kind not in ("function", "cogroup"):
         seconds = shuffled_bytes(plan.logical) / (BYTES_PER_SECOND * cores)
         if seconds < SHORTEST:
             return f"it takes about {seconds:.1f} s, too short for measuring to pay"

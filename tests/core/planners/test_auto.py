@@ -55,6 +55,14 @@ def test_a_table_must_promise_the_gain_that_is_asked_for() -> None:
     assert choose(skewed, 2, cores=2, gain=1.0).planner == "hash"
 
 
+def test_hashing_is_judged_by_the_partitions_that_it_would_have() -> None:
+    twenty = Histogram.from_counts(dict.fromkeys(range(20), 1), buckets=256)
+    assert choose(twenty, 2, cores=2, gain=0.1).planner == "keel"
+    assert choose(twenty, 2, cores=2, gain=0.1, partitions=200).planner == "hash"
+    # one partition would leave a core idle
+    assert choose(twenty, 2, cores=2, gain=0.5, partitions=1).planner == "keel"
+
+
 def test_expected_time_is_that_of_drawn_hashes() -> None:
     two = Histogram.from_counts({"a": 1, "b": 1}, buckets=16)
     # both on one of two slots half of the time: 1 or 2 times even work, 1.5 on average

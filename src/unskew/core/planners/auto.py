@@ -42,6 +42,7 @@ def plan(
     budget: float | None = None,
     cores: int | None = None,
     gain: float = STEP_ASIDE,
+    partitions: int | None = None,
 ) -> RoutingTable:
     """The table of the planner that `choose` names; the other options are those of `keel`.
 
@@ -50,7 +51,15 @@ def plan(
     0
     """
     table, _ = plan_with_reason(
-        histogram, slots, previous, seed=seed, target=target, budget=budget, cores=cores, gain=gain
+        histogram,
+        slots,
+        previous,
+        seed=seed,
+        target=target,
+        budget=budget,
+        cores=cores,
+        gain=gain,
+        partitions=partitions,
     )
     return table
 
@@ -79,14 +88,15 @@ def choose(
     budget: float | None = None,
     cores: int | None = None,
     gain: float = STEP_ASIDE,
+    partitions: int | None = None,
 ) -> Choice:
     """Plain hashing where skew does not matter, else `keel`, with the figures that decided.
 
     Without `cores`, the fullest slot under hashing is compared with the lower bound. With `cores`, time decides: what
     hash partitioning is expected to take, over several draws of the hash (Spark's own hash differs from ours), is
-    compared with the least possible. Hashing stays unless a table may win more than `gain`. It is chosen only
-    where it is also what runs now, or where nothing runs yet: going back to it from another table would move
-    nearly all state for nothing.
+    compared with the least possible; hashing would spread the keys over `partitions`, or over as many as there are
+    slots. Hashing stays unless a table may win more than `gain`. It is chosen only where it is also what runs now, or
+    where nothing runs yet: going back to it from another table would move nearly all state for nothing.
 
     >>> choose(Histogram.from_counts({"a": 90, "b": 5, "c": 5}, buckets=16), 3).planner
     'keel'
@@ -103,7 +113,10 @@ def choose(
         bound, by_hash = lower_bound(histogram, slots), imbalance(slot_loads(hashed, histogram))
         by_hash_text = f"hashing gives an imbalance of {by_hash:.3f}"
     else:
-        bound, by_hash = lower_bound(histogram, min(cores, slots)), expected_time(histogram, slots, cores)
+        width, hashed_over = min(cores, slots), partitions or slots
+        bound = lower_bound(histogram, width)
+        # both in units of even work on `width` cores
+        by_hash = expected_time(histogram, hashed_over, cores) * width / min(cores, hashed_over)
         by_hash_text = f"hashing takes {by_hash:.3f} times as long as even work on {cores} cores"
     if (previous is None or previous.same_routes(hashed)) and by_hash <= bound * (1 + within):
         return Choice("hash", f"{by_hash_text}, within {within:.1%} of the least possible, {bound:.3f}")
