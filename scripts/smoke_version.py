@@ -185,6 +185,28 @@ def joining(spark: SparkSession, events: DataFrame, users: DataFrame, plan: Any)
         )
 
 
+def joining_by_numbers(spark: SparkSession, events: DataFrame, users: DataFrame, plan: Any) -> None:
+    """Joins whose keys Spark normalises, casts or takes apart: the same rows, and no more shuffles."""
+    left = events.select((F.col("v") % 100).alias("k"), "v")
+    right = users.select((F.col("w") % 50).alias("k"), "w")
+    as_double = (
+        left.withColumn("k", F.col("k").cast("double")),
+        right.withColumn("k", F.col("k").cast("double")),
+    )
+    as_int = left, right.withColumn("k", F.col("k").cast("int"))
+    for one, other in (as_double, as_int):
+        for on in ("k", one["k"].eqNullSafe(other["k"])):
+            routed, plain = unskew.join(one, other, on, planner="keel", slots=SLOTS), one.join(other, on)
+            same(routed, plain)
+            assert exchanges(routed) == exchanges(plain) == 2, "a join is shuffled again"
+
+
+def exchanges(df: DataFrame) -> int:
+    """How often the rows are shuffled."""
+    text = df.sparkSession.sql("EXPLAIN SELECT * FROM {df}", df=df).collect()[0][0]
+    return len(re.findall(r"\bExchange ", text))
+
+
 def splitting(spark: SparkSession, events: DataFrame, users: DataFrame, plan: Any) -> None:
     """Joins that split the hot key."""
     for how in ("inner", "left", "full"):
@@ -308,6 +330,7 @@ CHECKS: dict[str, Callable[[SparkSession, DataFrame, DataFrame, Any], str | None
     "groupBy": grouping,
     "cogroup": cogrouping,
     "join": joining,
+    "join by numbers": joining_by_numbers,
     "split join": splitting,
     "window, over": windows,
     "salt": salting,

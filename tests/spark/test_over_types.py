@@ -24,7 +24,7 @@ def hot_rows(spark: SparkSession, **columns: str) -> DataFrame:
 
 
 def planned(
-    rows: DataFrame, order: str | Column, **functions: windows.WindowFunction
+    rows: DataFrame, order: str | Column | list[str], **functions: windows.WindowFunction
 ) -> unskew.PlannedWindow:
     plan = unskew.plan(unskew.measure(rows, "k", sample=None), 4, planner="keel")
     return unskew.over(rows, "k", orderBy=order, plan=plan).planned(**functions)
@@ -50,6 +50,45 @@ def test_range_frames_of_very_large_values(
     assert ours.pieces > 1, ours.reason
     window = Window.partitionBy("k").orderBy("o").rangeBetween(-5, 7)
     assert by_id(ours.rows) == by_id(rows.withColumn("n", F.sum("id").over(window)))
+
+
+@pytest.mark.parametrize(("precision", "is_cut"), [(18, True), (27, True), (28, False)])
+def test_running_sums_of_small_decimals_keep_their_last_digit(
+    spark: SparkSession, precision: int, is_cut: bool
+) -> None:
+    rows = hot_rows(spark, d=f"cast('0.00000001' as decimal({precision},8))")
+    ours = unskew.over(rows, "k", orderBy="id", slots=4, planner="keel")
+    if is_cut:
+        result = ours.withColumns(s=windows.sum("d"))
+    else:
+        with pytest.warns(UserWarning, match="s: Spark rounds the sum of two decimals"):
+            result = ours.withColumns(s=windows.sum("d"))
+    plain = rows.withColumn("s", F.sum("d").over(Window.partitionBy("k").orderBy("id")))
+    assert by_id(result) == by_id(plain)
+    assert result.schema == plain.schema
+
+
+def test_order_by_long_text_and_by_another_column(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Texts that begin alike are told apart by what follows, and only then by the next column."""
+    monkeypatch.setattr("unskew.spark.over.MOST_COPIED", 9.0)
+    text = "x" * 70
+    long_path = f"'{text}' || if(id >= 50 and id < 150, 'a', 'b')"
+    rows = hot_rows(spark, path=f"if(id < 200, {long_path}, 'z' || id)")
+    ours = planned(
+        rows, ["path", "id"], n=windows.row_number(), before=windows.lag("id"), start=windows.first("id")
+    )
+    assert ours.pieces > 1, ours.reason
+    window = Window.partitionBy("k").orderBy("path", "id")
+    plain = rows.withColumns(
+        {
+            "n": F.row_number().over(window),
+            "before": F.lag("id").over(window),
+            "start": F.first("id").over(window),
+        }
+    )
+    assert by_id(ours.rows) == by_id(plain)
 
 
 @pytest.mark.parametrize("ansi", ["true", "false"])

@@ -112,6 +112,15 @@ def test_a_join_then_an_aggregate_or_a_function(joined: tuple[DataFrame, DataFra
     assert_same(result, plain.groupBy("string").applyInPandas(sums, "string string, v long, w long"))
 
 
+def test_a_join_then_an_aggregate_of_its_own_columns(joined: tuple[DataFrame, DataFrame]) -> None:
+    """A column may be bound to the result of the join, which Connect does not find in the rows with their slots."""
+    routed, plain = joined
+    assert_same(
+        unskew.groupBy(routed, "string").agg(F.max(routed.v), F.max(routed["w"])),
+        plain.groupBy("string").agg(F.max(plain.v), F.max(plain["w"])),
+    )
+
+
 def test_a_join_then_another_key_or_plan_is_shuffled(
     frames: Frames, joined: tuple[DataFrame, DataFrame]
 ) -> None:

@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from unskew.core.addresses import one_line, refuse_missing
+from unskew.spark.versions.errors import condition_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -36,7 +37,7 @@ def read(address: str, session: SparkSession | None = None) -> bytes:
         contents = _newest(_active(session), address).collect()
     except Exception as error:  # noqa: BLE001  raised again
         # Java's errors that PySpark does not translate have a class of py4j, which Connect does without
-        if isinstance(error, AnalysisException) and error.getCondition() == _MISSING:
+        if isinstance(error, AnalysisException) and condition_of(error) == _MISSING:
             refuse_missing(address, error)
         _refuse(address, "read", error)
     if not contents:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from pyspark.errors import AnalysisException
 
 from unskew.core.chains.plan import ChainPlan
 from unskew.core.histogram import DEFAULT_BUCKETS
@@ -273,7 +276,11 @@ class Grouped:
         joined = self._after_join()
         if joined is not None and joined.slot not in plain.columns:
             by_slot = joined.rows.groupBy(column(joined.slot), *self.keys.columns())
-            return method(by_slot).drop(joined.slot)
+            # Spark Connect looks for a column such as `joined.n` in the very DataFrame that has it, not in these rows.
+            with suppress(AnalysisException):
+                result = method(by_slot).drop(joined.slot)
+                _ = result.schema  # Connect analyses it only when it is asked
+                return result
         chooses = self.options.leaves_choice()
         spark_plan = explained(plain) if chooses else None
         name = free_name("__slot", self.df.columns, plain.columns)

@@ -30,6 +30,7 @@ from unskew.spark.measure import Sample
 from unskew.spark.options import Options, observed
 from unskew.spark.placement import remember_join
 from unskew.spark.split_rows import split_rows
+from unskew.spark.versions.placing import join_may_shuffle_again
 from unskew.spark.worth import MEASURING, operator_of, own_exchanges, reason_to_step_aside
 
 if TYPE_CHECKING:
@@ -121,10 +122,18 @@ def join(
     keyed_on = list(names) if names is not None else conditions
     try:
         routed = _routed(sides, keyed_on, how, kind, routing, merge=merge)
-        return routed if routed.schema == plain.schema else plain
+        return plain if routed.schema != plain.schema or _is_shuffled_again(routed) else routed
     except AnalysisException:
         # Spark Connect finds a column of a table joined with itself only in the very DataFrames that were joined.
         return plain
+
+
+def _is_shuffled_again(routed: DataFrame) -> bool:
+    """Whether Spark would shuffle the placed rows once more, so that plain Spark is better."""
+    if not join_may_shuffle_again(routed.sparkSession):
+        return False
+    explanation = explained(routed)
+    return explanation is None or bool(own_exchanges(operator_of(explanation.physical)))
 
 
 def _leaves_to_spark(explanation: Explained | None, options: JoinOptions, plain: DataFrame) -> bool:

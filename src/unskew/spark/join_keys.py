@@ -26,8 +26,10 @@ from functools import reduce
 from operator import and_
 from typing import TYPE_CHECKING, Any
 
+from pyspark.sql import functions as F
+
 from unskew.spark.explained import Node, explained
-from unskew.spark.keys import column
+from unskew.spark.keys import column, quoted
 from unskew.spark.worth import operator_of
 
 if TYPE_CHECKING:
@@ -69,7 +71,9 @@ class KeyPart:
         """The compared value as a column of its DataFrame."""
         if not self.cast:
             return column(self.name)
-        return column(self.name).try_cast(self.cast) if self.tries else column(self.name).cast(self.cast)
+        if self.tries:
+            return F.expr(f"try_cast({quoted(self.name)} as {self.cast})")
+        return column(self.name).cast(self.cast)
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from unskew.spark.versions.errors import condition_of
+
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
@@ -235,7 +237,7 @@ def _expression_obstacles(
             # Spark refuses an aggregate of a random number in the analysis, and tells nothing about it elsewhere.
             _ = df.agg(*(F.count(expr) for expr, _ in computed)).schema
     except PySparkException as error:
-        if error.getCondition() != "AGGREGATE_FUNCTION_WITH_NONDETERMINISTIC_EXPRESSION":
+        if condition_of(error) != "AGGREGATE_FUNCTION_WITH_NONDETERMINISTIC_EXPRESSION":
             raise _refusal(df, [], error) from error
         yield f"key {', '.join(name for _, name in computed)} is not deterministic, so a row has no fixed place"
 

@@ -39,8 +39,8 @@ from unskew.spark.sampling import (
     histogram_of_sample,
     sample_keys,
 )
-from unskew.spark.settings import setting
 from unskew.spark.slot_expression import slot_subquery
+from unskew.spark.versions.settings_since import setting_or_none
 from unskew.spark.worth import MEASURING, reason_to_step_aside, requires_all_keys, size_of
 
 if TYPE_CHECKING:
@@ -209,7 +209,7 @@ class Over:
         # what is read twice must be the same both times; what is copied must not be computed after that
         if computed is None or (may_differ(computed.logical) and any(call.needs_summary for call in calls)):
             return "the input may have other values when it is read again: write it to a table first"
-        ansi = setting(self.df.sparkSession, "spark.sql.ansi.enabled") != "false"
+        ansi = setting_or_none(self.df.sparkSession, "spark.sql.ansi.enabled") == "true"
         obstacles = (call.obstacle(ansi=ansi) for call in calls)
         return next((each for each in obstacles if each is not None), None)
 

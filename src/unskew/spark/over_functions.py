@@ -64,9 +64,10 @@ class Call:
 
     def _obstacle_of_decimals(self, kind: T.DecimalType, *, ansi: bool) -> str | None:
         """Why sums of pieces cannot be added up: only if the sum may have more digits than Spark's decimals."""
-        if kind.precision + _DIGITS_OF_A_SUM <= _MOST_DIGITS:
+        digits = kind.precision + _DIGITS_OF_A_SUM
+        if digits < _MOST_DIGITS:
             return None
-        if not ansi:
+        if digits > _MOST_DIGITS and not ansi:
             return f"{self.name}: a sum of {_text(kind)} that is null may be one of no rows or one that is too large"
         # Spark makes room for one more digit before the point by dropping one of more than six behind it
         if self.frame is not None and not self.frame.is_whole and kind.scale > _KEPT_SCALE:
@@ -282,8 +283,10 @@ def _combined(name: str, parts: list[Column], result_type: T.DataType | None) ->
         for part in parts:
             total = total + F.coalesce(part, F.lit(0))
     elif name == "sum":
-        total = parts[0]
-        for part in parts[1:]:
+        # The sum of sums has more digits than the result, and for those of two such decimals Spark drops the last one.
+        summands = parts if result_type is None else [part.cast(result_type) for part in parts]
+        total = summands[0]
+        for part in summands[1:]:
             total = F.coalesce(total + part, total, part)
     elif len(parts) == 1:
         total = parts[0]

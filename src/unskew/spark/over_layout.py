@@ -149,7 +149,11 @@ def make_layout(
 def _ordered(
     sample: KeySample, key_hash: int, order: Sequence[OrderColumn], mean: float
 ) -> OrderedSample | None:
-    """The sampled order values of one key, by as many order columns as it takes to tell its rows apart."""
+    """The sampled order values of one key, by as many order columns as it takes to tell its rows apart.
+
+    Behind a column whose constants are shortened no other is compared: among rows that begin alike, the next column
+    does not decide their order.
+    """
     mine = np.flatnonzero(sample.hashes[0] == key_hash)
     if not len(mine) or sample.more is None:
         return None
@@ -168,7 +172,7 @@ def _ordered(
         )
         group = group.reshape(-1)
         loads = sum_by(group, load, len(rows))
-        if loads.max() <= _TIED * mean:
+        if loads.max() <= _TIED * mean or each.is_shortened(constants[-1]):
             break
     most = np.zeros(len(rows))
     np.maximum.at(most, group, stands_for)

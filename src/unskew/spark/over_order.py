@@ -122,6 +122,10 @@ class OrderColumn:
         constants: list[Any] = values.to_pylist()
         return constants
 
+    def is_shortened(self, constants: Sequence[Any]) -> bool:
+        """Whether a constant may be the beginning of a longer text, so that no row may tie with it."""
+        return any(isinstance(each, bytes) and len(each) >= LONGEST for each in constants)
+
     def shifted(self, constant: Any, distance: int) -> Any:
         """The constant, moved by that much in the direction of the order as RANGE frames are, or a bit more.
 

@@ -77,6 +77,14 @@ def by_slot_and_key(df: DataFrame, slots: int, slot: str, keys: Sequence[Column]
     return shuffled
 
 
+def join_may_shuffle_again(spark: SparkSession) -> bool:
+    """Whether Spark may shuffle rows once more that `by_slot_and_key` has placed: before 4.1.
+
+    It does so if it compares other expressions than the key, as for floats and for equality that is null-safe.
+    """
+    return not version_of(spark).has_partition_ids
+
+
 @lru_cache(maxsize=64)
 def searched_seats(slots: int) -> NDArray[np.int32]:
     """The least number for each slot that Spark's hash sends there.
