@@ -31,7 +31,7 @@ PYTEST = $(BIN)/python -m pytest
 
 # Spark gives a new Python worker ten seconds to connect, which no setting changes: a busy machine takes longer.
 # Reruns are for Spark tests only: with several workers, they cost each test a wait.
-SPARK_TESTS = $(PYTEST) --reruns=3 --only-rerun="failed to connect back|CANNOT_OPEN_SOCKET"
+SPARK_TESTS = $(PYTEST) --durations=12 --reruns=3 --only-rerun="failed to connect back|CANNOT_OPEN_SOCKET"
 
 JOINS = $(wildcard tests/spark/test_*join*.py tests/spark/test_over*.py tests/spark/test_window*.py \
 	tests/spark/test_kept*.py)

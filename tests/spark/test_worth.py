@@ -17,7 +17,7 @@ pytestmark = pytest.mark.connect
 
 
 def reason(plain: DataFrame, kind: Kind, *measured: DataFrame) -> str | None:
-    return reason_to_step_aside(explained(plain), kind, plain.sparkSession, measured)
+    return reason_to_step_aside(explained(plain), kind, plain.sparkSession, lambda: measured)
 
 
 @pytest.fixture

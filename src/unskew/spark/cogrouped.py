@@ -15,7 +15,7 @@ from unskew.spark.sampling import measured_columns
 from unskew.spark.user_function import without_column, without_slot
 from unskew.spark.versions.grouped import check_method
 from unskew.spark.versions.private import is_remote
-from unskew.spark.worth import MEASURING, reason_to_step_aside, requires_all_keys
+from unskew.spark.worth import reason_to_step_aside, requires_all_keys
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -81,8 +81,14 @@ class Cogrouped:
         if not self.options.leaves_choice():
             return False
         plain: DataFrame = getattr(self.left._plain().cogroup(self.right._plain()), method)(func, schema)
-        measured = [
-            measured_columns(side.df, side.keys, self.options.weight) for side in (self.left, self.right)
-        ]
-        reason = reason_to_step_aside(explained(plain), "cogroup", plain.sparkSession, measured)
-        return reason is not None and not (self.options.known_plan and reason.startswith(MEASURING))
+        reason = reason_to_step_aside(
+            explained(plain),
+            "cogroup",
+            plain.sparkSession,
+            None if self.options.known_plan else self._measured,
+        )
+        return reason is not None
+
+    def _measured(self) -> list[DataFrame]:
+        """The columns of both sides that measuring reads."""
+        return [measured_columns(side.df, side.keys, self.options.weight) for side in (self.left, self.right)]

@@ -39,7 +39,7 @@ from unskew.spark.placement import JoinedRows, joined_rows, placed, placed_by
 from unskew.spark.sampling import measured_columns
 from unskew.spark.slot_expression import seat_column
 from unskew.spark.versions.placing import by_slot_and_key, by_slot_column
-from unskew.spark.worth import MEASURING, Kind, reason_to_step_aside, requires_all_keys, shuffled_bytes
+from unskew.spark.worth import Kind, reason_to_step_aside, requires_all_keys, shuffled_bytes
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, GroupedData
@@ -301,13 +301,12 @@ class Grouped:
         """Whether plain Spark should do what it would do by this plan; a kept plan needs no measuring."""
         if spark_plan is not None:
             vars(self)["_size"] = shuffled_bytes(spark_plan.logical)
-        reason = reason_to_step_aside(
-            spark_plan,
-            kind,
-            self.df.sparkSession,
-            [measured_columns(self.df, self.keys, self.options.weight)],
-        )
-        return reason is not None and not (self.options.known_plan and reason.startswith(MEASURING))
+        measured = None if self.options.known_plan else self._measured
+        return reason_to_step_aside(spark_plan, kind, self.df.sparkSession, measured) is not None
+
+    def _measured(self) -> list[DataFrame]:
+        """The columns that measuring reads."""
+        return [measured_columns(self.df, self.keys, self.options.weight)]
 
     def _by_slot(self, rows: DataFrame, table: RoutingTable, name: str) -> GroupedData:
         """Rows that are placed by the table, grouped by slot, called `name`, and key.

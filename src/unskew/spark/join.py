@@ -31,7 +31,7 @@ from unskew.spark.options import Options, observed
 from unskew.spark.placement import remember_join
 from unskew.spark.split_rows import split_rows
 from unskew.spark.versions.placing import join_may_shuffle_again
-from unskew.spark.worth import MEASURING, operator_of, own_exchanges, reason_to_step_aside
+from unskew.spark.worth import operator_of, own_exchanges, reason_to_step_aside
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -146,17 +146,17 @@ def _leaves_to_spark(explanation: Explained | None, options: JoinOptions, plain:
         return "Hint=(strategy=broadcast" in explanation.logical.below(("Project", "Filter")).text
     if operator.name not in _SHUFFLED or len(own_exchanges(operator)) < 2:
         return True
-    reason = reason_to_step_aside(explanation, "join", plain.sparkSession)
-    # what is expensive about the inputs may not be needed to measure their keys: that is asked again
-    return reason is not None and not reason.startswith(MEASURING)
+    # whether measuring would be expensive is asked once the columns are known that it needs
+    return reason_to_step_aside(explanation, "join", plain.sparkSession, None) is not None
 
 
 def _cannot_pay(explanation: Explained | None, sides: Sides, options: JoinOptions) -> bool:
     """Whether plain Spark should do this, judged before anything is measured; a kept plan needs no measuring."""
+    if options.known_plan:
+        return False
     spark = sides[0].df.sparkSession
-    measured = [side.measured for side in sides]
-    reason = reason_to_step_aside(explanation, "join", spark, measured)
-    return reason is not None and not (options.known_plan and reason.startswith(MEASURING))
+    reason = reason_to_step_aside(explanation, "join", spark, lambda: [side.measured for side in sides])
+    return reason is not None
 
 
 def _observed(sides: Sides, kind: JoinType, options: JoinOptions) -> Sides:

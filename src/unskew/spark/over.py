@@ -41,7 +41,7 @@ from unskew.spark.sampling import (
 )
 from unskew.spark.slot_expression import slot_subquery
 from unskew.spark.versions.settings_since import setting_or_none
-from unskew.spark.worth import MEASURING, reason_to_step_aside, requires_all_keys, size_of
+from unskew.spark.worth import reason_to_step_aside, requires_all_keys, size_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -184,10 +184,8 @@ class Over:
         if not self.options.leaves_choice():
             return None
         # not only what is measured: of hot keys, all that the functions need is read a second time
-        reason = reason_to_step_aside(explained(plain), "window", spark, [self.df])
-        if reason is not None and self.options.known_plan and reason.startswith(MEASURING):
-            return None
-        return reason
+        measured = None if self.options.known_plan else lambda: [self.df]
+        return reason_to_step_aside(explained(plain), "window", spark, measured)
 
     def _obstacle(self, calls: Sequence[Call]) -> str | None:
         """Why no key can be cut, whatever the rows are."""

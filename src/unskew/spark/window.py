@@ -19,7 +19,7 @@ from unskew.spark.options import Options, hashing_suffices, observed, plan_for
 from unskew.spark.placement import placed, placed_by
 from unskew.spark.sampling import measured_columns
 from unskew.spark.slot_expression import slot_subquery
-from unskew.spark.worth import MEASURING, reason_to_step_aside, requires_all_keys
+from unskew.spark.worth import reason_to_step_aside, requires_all_keys
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, WindowSpec
@@ -83,6 +83,11 @@ def window(
 def _steps_aside(df: DataFrame, keys: KeyColumns, options: Options, plain: WindowSpec) -> bool:
     """Whether plain Spark should do this; a kept plan needs no measuring."""
     counted = df.select("*", F.count(F.lit(1)).over(plain).alias("n"))
-    measured = measured_columns(df, keys, options.weight)
-    reason = reason_to_step_aside(explained(counted), "window", df.sparkSession, [measured])
-    return reason is not None and not (options.known_plan and reason.startswith(MEASURING))
+
+    def measured() -> list[DataFrame]:
+        return [measured_columns(df, keys, options.weight)]
+
+    reason = reason_to_step_aside(
+        explained(counted), "window", df.sparkSession, None if options.known_plan else measured
+    )
+    return reason is not None

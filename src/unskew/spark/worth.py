@@ -8,7 +8,7 @@ these cases plain Spark does the work, and the reason is one sentence.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from unskew.spark.explained import Explained, Node, explained
@@ -28,9 +28,6 @@ BYTES_PER_SECOND = 25e6
 SHORTEST = 5.0
 """Seconds that an operator of Spark's own must be expected to take before its key is measured. Whole keys can be placed
 better by a factor of two at most, and measuring takes some tenths of a second."""
-
-MEASURING = "measuring would"
-"""How a reason starts that does not hold where a plan is kept, since nothing is measured then."""
 
 _PARSED_PER_SECOND = {"csv": 30e6, "json": 20e6, "xml": 5e6, "text": 100e6}
 """Bytes that a core reads per second from formats of which everything is parsed to get at one column."""
@@ -53,15 +50,19 @@ _OWN_EXCHANGE = ", ENSURE_REQUIREMENTS"
 
 
 def reason_to_step_aside(
-    plan: Explained | None, kind: Kind, spark: SparkSession, measured: Sequence[DataFrame] = ()
+    plan: Explained | None,
+    kind: Kind,
+    spark: SparkSession,
+    measured: Callable[[], Sequence[DataFrame]] | None,
 ) -> str | None:
     """Why plain Spark should do this, or None if measuring may pay; no Spark job runs.
 
-    `plan` is that of the plain operator on top of its inputs. `measured` are the inputs cut down to what the measuring
-    pass reads: it may not need what is expensive about them. The reason is logged, too.
+    `plan` is that of the plain operator on top of its inputs. `measured` gives the inputs cut down to what the
+    measuring pass reads, which may not need what is expensive about them; None if nothing would be measured. The reason
+    is logged, too.
     """
     reason = _reason(plan, kind, spark, measured)
-    if reason is not None and (measured or not reason.startswith(MEASURING)):
+    if reason is not None:
         log_plain(kind, reason)
     return reason
 
@@ -72,7 +73,10 @@ def log_plain(kind: str, reason: str) -> None:
 
 
 def _reason(
-    plan: Explained | None, kind: Kind, spark: SparkSession, measured: Sequence[DataFrame]
+    plan: Explained | None,
+    kind: Kind,
+    spark: SparkSession,
+    measured: Callable[[], Sequence[DataFrame]] | None,
 ) -> str | None:
     if plan is None:
         return "Spark's plan for it cannot be read"
@@ -86,15 +90,17 @@ def _reason(
         seconds = shuffled_bytes(plan.logical) / (BYTES_PER_SECOND * cores)
         if seconds < SHORTEST:
             return f"it takes about {seconds:.1f} s, too short for measuring to pay"
+    if measured is None:
+        return None
     inputs = [exchange.children[0] for exchange in exchanges]
     if kind == "aggregate":
         inputs = [node.below(_PARTIAL) for node in inputs]
     expensive = _expensive(inputs) or _long_to_parse(plan.logical, cores)
-    if expensive and measured:
-        needed = [explained(df) for df in measured]
-        if all(needed):
+    if expensive:
+        needed = [explained(df) for df in measured()]
+        if needed and all(needed):
             expensive = next(filter(None, (_twice(each, cores) for each in needed)), "")
-    return f"{MEASURING} {expensive} a second time" if expensive else None
+    return f"measuring would {expensive} a second time" if expensive else None
 
 
 def requires_all_keys(spark: SparkSession) -> bool:
