@@ -156,6 +156,16 @@ def test_windows_close_once_and_late_records_are_counted(spark: SparkSession, tm
     assert [(r["k"], r["n"]) for r in left] == [("b", 1)]
 
 
+def test_the_state_shows_windows_in_the_type_of_the_time_column(spark: SparkSession, tmp_path: Path) -> None:
+    live = Live(spark, tmp_path, "k string, at timestamp_ntz, v long")
+    live.add(pa.table({"k": ["a"], "at": moments(1).cast(pa.timestamp("us")), "v": [1]}))
+    live.run(unskew.stream(live.events(), "k", time="at").aggregate(window="5 minutes", n=unskew.count()))
+    shown = unskew.state(live.checkpoint, spark)
+    assert shown.schema["window"].dataType.simpleString() == "struct<start:timestamp_ntz,end:timestamp_ntz>"
+    start = dt.datetime(1970, 1, 1)
+    assert [row["window"]["start"] for row in shown.toArrow().to_pylist()] == [start]
+
+
 def test_state_expires_by_event_time_and_says_so(spark: SparkSession, tmp_path: Path) -> None:
     live = Live(spark, tmp_path, "k string, at timestamp, v long")
     live.add(

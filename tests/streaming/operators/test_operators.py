@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from random import Random
 from typing import Any
@@ -42,6 +43,22 @@ def test_a_column_may_be_called_like_one_of_ours(name: str) -> None:
     rows = records([("a", 0), ("a", 1)])
     rows = rows.rename_columns([record_column(name) if n == "v" else n for n in rows.column_names])
     assert operator.pack(rows)[operator.layout.values[0]].to_pylist() == [2]
+
+
+@pytest.mark.parametrize("moment", [MOMENT, pa.timestamp("us")], ids=str)
+def test_a_restored_operator_shows_windows_in_the_type_of_their_time_column(moment: pa.DataType) -> None:
+    aggregation = Aggregation({"n": agg.count()}, VALUES)
+    operator = AggregateOperator(KEY, aggregation, Window(SECOND, SECOND), "t", moment=moment)
+    description = operator.describe()
+    assert json.loads(json.dumps(description)) == description
+    assert AggregateOperator.restore(description).output == operator.output
+
+
+def test_a_checkpoint_that_does_not_name_the_type_of_time_shows_windows_in_utc() -> None:
+    aggregation = Aggregation({"n": agg.count()}, VALUES)
+    description = AggregateOperator(KEY, aggregation, Window(SECOND, SECOND), "t").describe()
+    del description["moment"]
+    assert AggregateOperator.restore(description).output.field("window").type.field("start").type == MOMENT
 
 
 class Slot:

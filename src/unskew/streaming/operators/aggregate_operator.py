@@ -84,6 +84,7 @@ class AggregateOperator:
             },
             "records": pack_schema(self.aggregation.schema),
             "window": None if self.window is None else asdict(self.window),
+            "moment": pack_schema(pa.schema([pa.field(TIME, self.moment)])),
         }
 
     @classmethod
@@ -92,7 +93,11 @@ class AggregateOperator:
         layout = Layout.restore(description)
         aggregates = {name: _restore_aggregate(entry) for name, entry in description["aggregates"].items()}
         window = None if description["window"] is None else Window(**description["window"])
-        return cls(layout.key, Aggregation(aggregates, unpack_schema(description["records"])), window)
+        aggregation = Aggregation(aggregates, unpack_schema(description["records"]))
+        # checkpoints that were begun before it was stored show every window in UTC
+        packed = description.get("moment")
+        moment = MOMENT if packed is None else unpack_schema(packed).field(TIME).type
+        return cls(layout.key, aggregation, window, moment=moment)
 
     def pack(self, rows: pa.Table, watermark: int | None = None) -> pa.Table:
         """Partial aggregates, one row per key (and window), and late records apart."""
