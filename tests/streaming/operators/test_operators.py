@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from tests.streaming.worker.slot_world import DictStore, ForgetfulCache
 from unskew.core.hashing import hash_keys
+from unskew.streaming.operators import aggregate_operator
 from unskew.streaming.operators import aggregates as agg
 from unskew.streaming.operators.aggregate_operator import AggregateOperator
 from unskew.streaming.operators.aggregation import Aggregation
@@ -177,6 +178,54 @@ def test_windows_equal_those_of_a_plain_dict(
         for row in out:
             assert micros(row["window"]["end"]) - micros(row["window"]["start"]) == size * SECOND
         watermark, before = max(watermark, watermark + step), watermark
+
+
+def packed_rows(payload: pa.Table) -> list[tuple[Any, ...]]:
+    return sorted((repr(row["key.0"]), *list(row.values())[2:]) for row in payload.to_pylist())
+
+
+@pytest.mark.parametrize("events", [0, 1, 200])
+@pytest.mark.parametrize(("limit", "most"), [("CHUNK_ROWS", 12), ("CHUNK_BYTES", 2000), ("CHUNK_ROWS", 2)])
+@pytest.mark.parametrize("watermark", [None, 20_000])
+def test_records_in_many_windows_are_packed_in_bounded_parts(
+    events: int, limit: str, most: int, watermark: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    random = Random(3)
+    moments = [random.choice([None, random.randrange(60) * SECOND]) for _ in range(events)]
+    rows = records([(random.choice(["a", "b" * 30, None]), moment) for moment in moments])
+    rows = rows.set_column(2, "v", pa.array(np.arange(events)))
+    aggregates = {"n": agg.count(), "total": agg.sum("v"), "last": agg.last("v", "t"), "mean": agg.mean("v")}
+    operator = AggregateOperator(KEY, Aggregation(aggregates, VALUES), Window(10 * SECOND, 4 * SECOND), "t")
+    whole = operator.pack(rows, watermark)
+    windowed_parts = []
+    assign_windows = AggregateOperator._windowed
+
+    def remember(operator: AggregateOperator, part: pa.Table) -> pa.Table:
+        windowed_parts.append((len(part), part.nbytes, assign_windows(operator, part)))
+        return windowed_parts[-1][-1]
+
+    monkeypatch.setattr(aggregate_operator, limit, most)
+    monkeypatch.setattr(AggregateOperator, "_windowed", remember)
+    packed = operator.pack(rows, watermark)
+    assert packed.schema == whole.schema
+    assert packed_rows(packed) == packed_rows(whole)
+    assert sum(size for size, _, _ in windowed_parts) == events
+    for size, volume, windowed in windowed_parts:
+        if limit == "CHUNK_BYTES":
+            assert volume <= most // 3 or size == 1
+        else:
+            assert len(windowed) <= most or size == 1
+
+
+def test_packed_rows_that_outgrow_one_array_are_left_to_the_slots(monkeypatch: pytest.MonkeyPatch) -> None:
+    slots = [Slot(window=Window(10 * SECOND, 5 * SECOND)) for _ in range(2)]
+    events: list[Event] = [("ab"[i % 2], i % 30 * SECOND) for i in range(60)]
+    expected = counts(slots[0].step(events)[0])
+    monkeypatch.setattr(aggregate_operator, "CHUNK_ROWS", 8)
+    monkeypatch.setattr(aggregate_operator, "MAX_BYTES", 1000)
+    packed = slots[1].operator.pack(records(events))
+    assert len(packed) > len(expected)
+    assert counts(slots[1].step(events)[0]) == expected
 
 
 @pytest.mark.parametrize("emit", ["closed", "changed"])
