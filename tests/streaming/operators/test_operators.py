@@ -19,7 +19,7 @@ from unskew.streaming.operators import aggregate_operator
 from unskew.streaming.operators import aggregates as agg
 from unskew.streaming.operators.aggregate_operator import AggregateOperator
 from unskew.streaming.operators.aggregation import Aggregation
-from unskew.streaming.operators.operator import Clock, Expiry, Window, record_column
+from unskew.streaming.operators.operator import Clock, Expiry, Window, loads_of, record_column, without_late
 from unskew.streaming.storage.slot_state import SlotState
 
 SECOND = 1_000_000
@@ -160,12 +160,12 @@ def test_windows_equal_those_of_a_plain_dict(
         for key, moment in events:
             if moment is None:
                 continue
-            for start in range(moment // slide * slide, moment - size, -slide):
-                if before >= 0 and start + size <= before:
-                    late += 1
-                else:
-                    opened[key, start * SECOND] += 1
-                    touched.add((key, start * SECOND))
+            starts = range(moment // slide * slide, moment - size, -slide)
+            in_time = [start for start in starts if before < 0 or start + size > before]
+            late += not in_time
+            for start in in_time:
+                opened[key, start * SECOND] += 1
+                touched.add((key, start * SECOND))
         closed = {w: n for w, n in opened.items() if watermark >= 0 and w[1] // SECOND + size <= watermark}
         expected = closed if emit == "closed" else {w: opened[w] for w in touched}
         in_micros = [(k, None if t is None else t * SECOND) for k, t in events]
@@ -178,6 +178,21 @@ def test_windows_equal_those_of_a_plain_dict(
         for row in out:
             assert micros(row["window"]["end"]) - micros(row["window"]["start"]) == size * SECOND
         watermark, before = max(watermark, watermark + step), watermark
+
+
+def test_a_record_in_several_windows_counts_once() -> None:
+    aggregation = Aggregation({"n": agg.count()}, VALUES)
+    rows = records([("a", 0), ("a", 7 * SECOND), ("b", 12 * SECOND), ("b", None)])
+    for window in (Window(10 * SECOND, 3 * SECOND), Window(10 * SECOND, 10 * SECOND)):
+        operator = AggregateOperator(KEY, aggregation, window, "t")
+        loads = loads_of(operator.pack(rows), 1)
+        assert dict(zip(loads["key.0"].to_pylist(), loads["records"].to_pylist(), strict=True)) == {
+            "a": 2,
+            "b": 1,
+        }
+        in_time, late = without_late(operator.pack(rows, watermark=16_000))  # in milliseconds
+        assert late == 2, "of the third record only the first windows have passed"
+        assert in_time["records"].to_numpy().sum() == 1
 
 
 def packed_rows(payload: pa.Table) -> list[tuple[Any, ...]]:

@@ -159,8 +159,19 @@ class AggregateOperator:
     def _packed(self, rows: pa.Table) -> pa.Table:
         groups, firsts = self._groups(rows)
         states = self.aggregation.partial(self._records(rows), groups, len(firsts))
-        records = np.bincount(groups, minlength=len(firsts)).astype(np.int64)
+        records = np.bincount(groups, self._counted(rows), len(firsts)).astype(np.int64)
         return self._payload(rows, groups, firsts, states, records)
+
+    def _counted(self, rows: pa.Table) -> NDArray[np.bool_] | None:
+        """Which rows count as a record; None for all. In overlapping windows, a record counts in its last one only.
+
+        That window closes last, so a record counts as late only if all of its windows have passed.
+        """
+        if self.window is None or self.window.overlap == 1:
+            return None
+        assert self.time is not None
+        moments = rows[record_column(self.time)].cast(pa.int64()).to_numpy()
+        return np.asarray(moments < rows[WINDOW].to_numpy() + self.window.slide)
 
     def step(self, payload: pa.Table, state: SlotState, clock: Clock) -> tuple[pa.Table, int]:
         """Merge the partial aggregates into the state."""
