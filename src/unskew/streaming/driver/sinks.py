@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -101,6 +101,18 @@ class Kafka:
             .option("topic", self.topic)
             .save()
         )
+
+
+def check_columns(sink: Sink, names: Sequence[str]) -> None:
+    """Refuse an output column that the sink's own column `batch` would hide; Spark does not tell them apart by case."""
+    if not isinstance(sink, Parquet | Memory):
+        return
+    for name in names:
+        if name.lower() == "batch":
+            raise ValueError(
+                f"the output has a column {name!r}, but the sinks parquet: and memory: add a column 'batch' of their "
+                "own: rename the column, or pass a function of (DataFrame, batch id) as the sink"
+            )
 
 
 def reads_whole_batch(sink: Sink) -> bool:
