@@ -406,3 +406,30 @@ def test_the_memory_sink_keeps_all_batches(spark: SparkSession, tmp_path: Path) 
     rows = spark.table("global_temp.kept").toArrow().to_pylist()
     found = sorted((row["batch"], row["k"], row["n"]) for row in rows)
     assert found == [(0, "a", 1), (0, "b", 1), (1, "a", 2), (1, "b", 2)]
+
+
+@pytest.mark.connect
+def test_the_memory_sink_of_a_new_checkpoint_does_not_show_the_rows_of_another_query(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    live = Live(spark, tmp_path, "k string, v long")
+
+    def shown(checkpoint: str) -> list[tuple[int, int]]:
+        query = live.start(
+            totals(live, "k"),
+            "memory:renewed",
+            slots=2,
+            trigger="availableNow",
+            checkpoint=str(tmp_path / checkpoint),
+        )
+        query.awaitTermination()
+        rows = spark.table("global_temp.renewed").toArrow().to_pylist()
+        return sorted((row["batch"], row["n"]) for row in rows)
+
+    live.add(*[pa.table({"k": ["a"], "v": [1]})] * 3)
+    assert shown("first") == [(0, 1), (1, 2), (2, 3)]
+    for file in sorted(live.source.iterdir())[1:]:
+        file.unlink()
+    assert shown("second") == [(0, 1)]
+    live.add(pa.table({"k": ["a"], "v": [1]}))
+    assert shown("second") == [(0, 1), (1, 2)], "the same checkpoint goes on"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 
 Sink: TypeAlias = Callable[["DataFrame", int], Any]
@@ -56,9 +56,16 @@ class Parquet:
 
 @dataclass(frozen=True)
 class Memory:
-    """The view `global_temp.NAME` with the rows of all batches and a column `batch`; for trying things out."""
+    """The view `global_temp.NAME` with the rows of all batches and a column `batch`; for trying things out.
+
+    All queries of the application share their views, so a query that begins a checkpoint drops the view first.
+    """
 
     name: str
+
+    def drop(self, spark: SparkSession) -> None:
+        """Forget the rows of another query."""
+        spark.catalog.dropGlobalTempView(self.name)
 
     def __call__(self, df: DataFrame, batch: int) -> None:
         """Add the batch's rows, in place of those of an earlier run of the same batch."""
