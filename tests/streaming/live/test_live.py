@@ -156,6 +156,20 @@ def test_windows_close_once_and_late_records_are_counted(spark: SparkSession, tm
     assert [(r["k"], r["n"]) for r in left] == [("b", 1)]
 
 
+def test_a_record_in_several_windows_counts_once_in_the_journal(spark: SparkSession, tmp_path: Path) -> None:
+    live = Live(spark, tmp_path, "k string, at timestamp, v long")
+    live.add(
+        pa.table({"k": ["a", "b"], "at": moments(4, 60), "v": [1, 2]}),
+        pa.table({"k": ["b"], "at": moments(61), "v": [3]}),
+        pa.table({"k": ["a", "b"], "at": moments(2, 55), "v": [4, 5]}),  # all, or some, windows have passed
+    )
+    stream = unskew.stream(live.events(), "k", time="at", watermark="1 minute")
+    query = live.run(stream.aggregate(window="10 minutes", slide="2 minutes", n=unskew.count()))
+    lines = [line for line in query.journal() if line["records"]]
+    assert [(line["records"], line["late"]) for line in lines] == [(2, 0), (1, 0), (2, 1)]
+    assert [sum(line["loads"]) for line in lines] == [2, 1, 2]
+
+
 def test_the_state_shows_windows_in_the_type_of_the_time_column(spark: SparkSession, tmp_path: Path) -> None:
     live = Live(spark, tmp_path, "k string, at timestamp_ntz, v long")
     live.add(pa.table({"k": ["a"], "at": moments(1).cast(pa.timestamp("us")), "v": [1]}))
