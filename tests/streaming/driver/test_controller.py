@@ -6,6 +6,7 @@ The sink stands in for Spark: the slots run when it reads the batch.
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -80,6 +81,33 @@ def skewed(slots: int, heavy: Callable[[int], int] = lambda i: 6 - i) -> Rows:
     return [((k,), 1) for i, k in enumerate(on_zero) for _ in range(30 * heavy(i))] + [
         ((int(k),), 1) for k in keys[100:160]
     ]
+
+
+@pytest.mark.parametrize("suffix", [".changelog", ".zip", "_unique-id.changelog"])
+def test_state_that_a_run_left_which_was_cut_off_does_not_count_as_stored(
+    tmp_path: Path, suffix: str
+) -> None:
+    live = Live(tmp_path)
+
+    def store(version: int, partitions: int, second: int) -> None:
+        """Store state as Spark does: a file that exists is replaced."""
+        for partition in range(partitions):
+            file = tmp_path / "state" / "0" / str(partition) / f"{version}{suffix}"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(b"")
+            os.utime(file, (1e9 + second, 1e9 + second))
+
+    store(version=1, partitions=MAX_SLOTS, second=0)
+    world = live.world
+    controller = Controller(world.ledger, tuple(world.key.names), key_type(world.key), BUCKETS, live.steering)
+    turn = controller.open(0)
+    assert not controller.has_stored_state(turn)
+    store(version=1, partitions=MAX_SLOTS - 1, second=1)
+    assert not controller.has_stored_state(turn)
+    store(version=1, partitions=MAX_SLOTS, second=2)
+    assert controller.has_stored_state(turn)
+    controller.open(0)
+    assert controller.has_stored_state(turn), "it is this run's own state"
 
 
 def test_a_planner_that_uses_several_windows_gets_the_recent_ones(tmp_path: Path) -> None:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from unskew.streaming.driver.checkpoint import Checkpoint
 from unskew.streaming.driver.resolve import _trigger
-from unskew.streaming.driver.start import _configured
+from unskew.streaming.driver.sinks import Memory, Parquet
+from unskew.streaming.driver.start import _begin_sink, _configured
+from unskew.streaming.storage.lease import Lease
+from unskew.streaming.storage.ledger import Ledger
 
 
 class Session:
@@ -69,3 +74,31 @@ def test_other_triggers_are_passed_on() -> None:
     assert _trigger("availableNow") == {"availableNow": True}
     assert _trigger("10 seconds") == {"processingTime": "10 seconds"}
     assert _trigger({"once": True, "realTime": None}) == {"once": True}
+
+
+class Views:
+    """The global temporary views of an application."""
+
+    def __init__(self, *names: str) -> None:
+        self.catalog, self.names = self, set(names)
+
+    def dropGlobalTempView(self, name: str) -> None:  # noqa: N802 as Spark calls it
+        self.names.discard(name)
+
+
+def test_a_query_that_begins_a_checkpoint_starts_with_an_empty_view(tmp_path: Path) -> None:
+    checkpoint = Checkpoint(str(tmp_path), Lease(str(tmp_path)), [Ledger(str(tmp_path))], 1)
+    views: Any = Views("totals", "others")
+    _begin_sink(Parquet("totals"), checkpoint, views)
+    assert views.names == {"totals", "others"}
+    _begin_sink(Memory("totals"), checkpoint, views)
+    assert views.names == {"others"}
+
+
+def test_a_query_that_goes_on_keeps_its_view(tmp_path: Path) -> None:
+    checkpoint = Checkpoint(str(tmp_path), Lease(str(tmp_path)), [Ledger(str(tmp_path))], 1)
+    (tmp_path / "commits").mkdir()
+    (tmp_path / "commits" / "0").write_text("v1")
+    views: Any = Views("totals")
+    _begin_sink(Memory("totals"), checkpoint, views)
+    assert views.names == {"totals"}

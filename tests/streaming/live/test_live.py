@@ -156,6 +156,30 @@ def test_windows_close_once_and_late_records_are_counted(spark: SparkSession, tm
     assert [(r["k"], r["n"]) for r in left] == [("b", 1)]
 
 
+def test_a_record_in_several_windows_counts_once_in_the_journal(spark: SparkSession, tmp_path: Path) -> None:
+    live = Live(spark, tmp_path, "k string, at timestamp, v long")
+    live.add(
+        pa.table({"k": ["a", "b"], "at": moments(4, 60), "v": [1, 2]}),
+        pa.table({"k": ["b"], "at": moments(61), "v": [3]}),
+        pa.table({"k": ["a", "b"], "at": moments(2, 55), "v": [4, 5]}),  # all, or some, windows have passed
+    )
+    stream = unskew.stream(live.events(), "k", time="at", watermark="1 minute")
+    query = live.run(stream.aggregate(window="10 minutes", slide="2 minutes", n=unskew.count()))
+    lines = [line for line in query.journal() if line["records"]]
+    assert [(line["records"], line["late"]) for line in lines] == [(2, 0), (1, 0), (2, 1)]
+    assert [sum(line["loads"]) for line in lines] == [2, 1, 2]
+
+
+def test_the_state_shows_windows_in_the_type_of_the_time_column(spark: SparkSession, tmp_path: Path) -> None:
+    live = Live(spark, tmp_path, "k string, at timestamp_ntz, v long")
+    live.add(pa.table({"k": ["a"], "at": moments(1).cast(pa.timestamp("us")), "v": [1]}))
+    live.run(unskew.stream(live.events(), "k", time="at").aggregate(window="5 minutes", n=unskew.count()))
+    shown = unskew.state(live.checkpoint, spark)
+    assert shown.schema["window"].dataType.simpleString() == "struct<start:timestamp_ntz,end:timestamp_ntz>"
+    start = dt.datetime(1970, 1, 1)
+    assert [row["window"]["start"] for row in shown.toArrow().to_pylist()] == [start]
+
+
 def test_state_expires_by_event_time_and_says_so(spark: SparkSession, tmp_path: Path) -> None:
     live = Live(spark, tmp_path, "k string, at timestamp, v long")
     live.add(
@@ -396,3 +420,30 @@ def test_the_memory_sink_keeps_all_batches(spark: SparkSession, tmp_path: Path) 
     rows = spark.table("global_temp.kept").toArrow().to_pylist()
     found = sorted((row["batch"], row["k"], row["n"]) for row in rows)
     assert found == [(0, "a", 1), (0, "b", 1), (1, "a", 2), (1, "b", 2)]
+
+
+@pytest.mark.connect
+def test_the_memory_sink_of_a_new_checkpoint_does_not_show_the_rows_of_another_query(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    live = Live(spark, tmp_path, "k string, v long")
+
+    def shown(checkpoint: str) -> list[tuple[int, int]]:
+        query = live.start(
+            totals(live, "k"),
+            "memory:renewed",
+            slots=2,
+            trigger="availableNow",
+            checkpoint=str(tmp_path / checkpoint),
+        )
+        query.awaitTermination()
+        rows = spark.table("global_temp.renewed").toArrow().to_pylist()
+        return sorted((row["batch"], row["n"]) for row in rows)
+
+    live.add(*[pa.table({"k": ["a"], "v": [1]})] * 3)
+    assert shown("first") == [(0, 1), (1, 2), (2, 3)]
+    for file in sorted(live.source.iterdir())[1:]:
+        file.unlink()
+    assert shown("second") == [(0, 1)]
+    live.add(pa.table({"k": ["a"], "v": [1]}))
+    assert shown("second") == [(0, 1), (1, 2)], "the same checkpoint goes on"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import html
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
@@ -36,3 +38,22 @@ def test_columns_called_like_our_own_and_a_path_with_odd_characters(
     operators = query.lastProgress["stateOperators"]
     assert [operator["numRowsTotal"] for operator in operators] == [2, 2]
     assert not list(tmp_path.glob(".unskew*"))
+
+
+def test_a_column_called_window_is_null_where_the_function_emits_null(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    live = Live(spark, tmp_path, "k string, v long")
+    live.add(pa.table({"k": ["a", "b"], "v": [1, 2]}))
+
+    def visits(key: tuple[str], rows: pd.DataFrame, state: dict[str, int] | None) -> Any:
+        moment = dt.datetime(2026, 1, 1, tzinfo=dt.timezone.utc)
+        window = {"start": moment, "end": moment} if key[0] == "a" else None
+        return {"k": key[0], "window": window}, {"n": 1}
+
+    output = "k string, window struct<start: timestamp, end: timestamp>"
+    live.run(unskew.stream(live.events(), "k").update_each(visits, output=output, state="n long"))
+    windows = {row["k"]: row["window"] for row in live.output(0)}
+    assert windows["b"] is None
+    assert windows["a"]["start"] == windows["a"]["end"]
+    assert windows["a"]["start"].replace(tzinfo=None) == dt.datetime(2026, 1, 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from random import Random
 from typing import Any
@@ -14,10 +15,11 @@ from hypothesis import strategies as st
 
 from tests.streaming.worker.slot_world import DictStore, ForgetfulCache
 from unskew.core.hashing import hash_keys
+from unskew.streaming.operators import aggregate_operator
 from unskew.streaming.operators import aggregates as agg
 from unskew.streaming.operators.aggregate_operator import AggregateOperator
 from unskew.streaming.operators.aggregation import Aggregation
-from unskew.streaming.operators.operator import Clock, Expiry, Window, record_column
+from unskew.streaming.operators.operator import Clock, Expiry, Window, loads_of, record_column, without_late
 from unskew.streaming.storage.slot_state import SlotState
 
 SECOND = 1_000_000
@@ -42,6 +44,22 @@ def test_a_column_may_be_called_like_one_of_ours(name: str) -> None:
     rows = records([("a", 0), ("a", 1)])
     rows = rows.rename_columns([record_column(name) if n == "v" else n for n in rows.column_names])
     assert operator.pack(rows)[operator.layout.values[0]].to_pylist() == [2]
+
+
+@pytest.mark.parametrize("moment", [MOMENT, pa.timestamp("us")], ids=str)
+def test_a_restored_operator_shows_windows_in_the_type_of_their_time_column(moment: pa.DataType) -> None:
+    aggregation = Aggregation({"n": agg.count()}, VALUES)
+    operator = AggregateOperator(KEY, aggregation, Window(SECOND, SECOND), "t", moment=moment)
+    description = operator.describe()
+    assert json.loads(json.dumps(description)) == description
+    assert AggregateOperator.restore(description).output == operator.output
+
+
+def test_a_checkpoint_that_does_not_name_the_type_of_time_shows_windows_in_utc() -> None:
+    aggregation = Aggregation({"n": agg.count()}, VALUES)
+    description = AggregateOperator(KEY, aggregation, Window(SECOND, SECOND), "t").describe()
+    del description["moment"]
+    assert AggregateOperator.restore(description).output.field("window").type.field("start").type == MOMENT
 
 
 class Slot:
@@ -142,12 +160,12 @@ def test_windows_equal_those_of_a_plain_dict(
         for key, moment in events:
             if moment is None:
                 continue
-            for start in range(moment // slide * slide, moment - size, -slide):
-                if before >= 0 and start + size <= before:
-                    late += 1
-                else:
-                    opened[key, start * SECOND] += 1
-                    touched.add((key, start * SECOND))
+            starts = range(moment // slide * slide, moment - size, -slide)
+            in_time = [start for start in starts if before < 0 or start + size > before]
+            late += not in_time
+            for start in in_time:
+                opened[key, start * SECOND] += 1
+                touched.add((key, start * SECOND))
         closed = {w: n for w, n in opened.items() if watermark >= 0 and w[1] // SECOND + size <= watermark}
         expected = closed if emit == "closed" else {w: opened[w] for w in touched}
         in_micros = [(k, None if t is None else t * SECOND) for k, t in events]
@@ -160,6 +178,69 @@ def test_windows_equal_those_of_a_plain_dict(
         for row in out:
             assert micros(row["window"]["end"]) - micros(row["window"]["start"]) == size * SECOND
         watermark, before = max(watermark, watermark + step), watermark
+
+
+def test_a_record_in_several_windows_counts_once() -> None:
+    aggregation = Aggregation({"n": agg.count()}, VALUES)
+    rows = records([("a", 0), ("a", 7 * SECOND), ("b", 12 * SECOND), ("b", None)])
+    for window in (Window(10 * SECOND, 3 * SECOND), Window(10 * SECOND, 10 * SECOND)):
+        operator = AggregateOperator(KEY, aggregation, window, "t")
+        loads = loads_of(operator.pack(rows), 1)
+        assert dict(zip(loads["key.0"].to_pylist(), loads["records"].to_pylist(), strict=True)) == {
+            "a": 2,
+            "b": 1,
+        }
+        in_time, late = without_late(operator.pack(rows, watermark=16_000))  # in milliseconds
+        assert late == 2, "of the third record only the first windows have passed"
+        assert in_time["records"].to_numpy().sum() == 1
+
+
+def packed_rows(payload: pa.Table) -> list[tuple[Any, ...]]:
+    return sorted((repr(row["key.0"]), *list(row.values())[2:]) for row in payload.to_pylist())
+
+
+@pytest.mark.parametrize("events", [0, 1, 200])
+@pytest.mark.parametrize(("limit", "most"), [("CHUNK_ROWS", 12), ("CHUNK_BYTES", 2000), ("CHUNK_ROWS", 2)])
+@pytest.mark.parametrize("watermark", [None, 20_000])
+def test_records_in_many_windows_are_packed_in_bounded_parts(
+    events: int, limit: str, most: int, watermark: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    random = Random(3)
+    moments = [random.choice([None, random.randrange(60) * SECOND]) for _ in range(events)]
+    rows = records([(random.choice(["a", "b" * 30, None]), moment) for moment in moments])
+    rows = rows.set_column(2, "v", pa.array(np.arange(events)))
+    aggregates = {"n": agg.count(), "total": agg.sum("v"), "last": agg.last("v", "t"), "mean": agg.mean("v")}
+    operator = AggregateOperator(KEY, Aggregation(aggregates, VALUES), Window(10 * SECOND, 4 * SECOND), "t")
+    whole = operator.pack(rows, watermark)
+    windowed_parts = []
+    assign_windows = AggregateOperator._windowed
+
+    def remember(operator: AggregateOperator, part: pa.Table) -> pa.Table:
+        windowed_parts.append((len(part), part.nbytes, assign_windows(operator, part)))
+        return windowed_parts[-1][-1]
+
+    monkeypatch.setattr(aggregate_operator, limit, most)
+    monkeypatch.setattr(AggregateOperator, "_windowed", remember)
+    packed = operator.pack(rows, watermark)
+    assert packed.schema == whole.schema
+    assert packed_rows(packed) == packed_rows(whole)
+    assert sum(size for size, _, _ in windowed_parts) == events
+    for size, volume, windowed in windowed_parts:
+        if limit == "CHUNK_BYTES":
+            assert volume <= most // 3 or size == 1
+        else:
+            assert len(windowed) <= most or size == 1
+
+
+def test_packed_rows_that_outgrow_one_array_are_left_to_the_slots(monkeypatch: pytest.MonkeyPatch) -> None:
+    slots = [Slot(window=Window(10 * SECOND, 5 * SECOND)) for _ in range(2)]
+    events: list[Event] = [("ab"[i % 2], i % 30 * SECOND) for i in range(60)]
+    expected = counts(slots[0].step(events)[0])
+    monkeypatch.setattr(aggregate_operator, "CHUNK_ROWS", 8)
+    monkeypatch.setattr(aggregate_operator, "MAX_BYTES", 1000)
+    packed = slots[1].operator.pack(records(events))
+    assert len(packed) > len(expected)
+    assert counts(slots[1].step(events)[0]) == expected
 
 
 @pytest.mark.parametrize("emit", ["closed", "changed"])

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from unskew.streaming.storage import lease as lease_module
+from unskew.streaming.storage.folder import Folder
 from unskew.streaming.storage.lease import LEASE_SECONDS, Fence, Lease, LeaseLostError
 
 TAKE = """
@@ -216,15 +217,40 @@ def test_a_holder_on_another_machine_that_lives_is_respected(tmp_path: Path) -> 
         Lease(str(tmp_path)).take(lambda _: write(tmp_path, json.dumps({"beat": 8}), "leases/3-beat"))
 
 
+def elsewhere(tmp_path: Path) -> Lease:
+    """A lease that this process holds and that looks like another machine's."""
+    lease = Lease(str(tmp_path)).take()
+    content = {"host": "far-away", "machine": "m", "pid": 1, "born": "5", "token": lease.fence.token}
+    write(tmp_path, json.dumps(content), "leases/1")
+    return lease
+
+
 def test_a_holder_on_another_machine_that_releases_its_lease_is_not_waited_for(tmp_path: Path) -> None:
-    far_away(tmp_path)
-    waits = []
+    holder = elsewhere(tmp_path)
+    waits: list[float] = []
 
     def wait(seconds: float) -> None:
         waits.append(seconds)
-        write(tmp_path, json.dumps({"released": True}), "leases/3")
+        holder.release()
 
     Lease(str(tmp_path)).take(wait).release()
+    assert len(waits) == 1
+
+
+def test_a_release_between_reading_the_lease_and_its_beat_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    holder = elsewhere(tmp_path)
+    waits: list[float] = []
+    find = Folder.find
+
+    def find_after_release(folder: Folder, name: str) -> bytes | None:
+        if waits and name == "leases/1-beat":
+            holder.release()
+        return find(folder, name)
+
+    monkeypatch.setattr(Folder, "find", find_after_release)
+    Lease(str(tmp_path)).take(waits.append).release()
     assert len(waits) == 1
 
 

@@ -27,6 +27,7 @@ from unskew.streaming.operators import aggregates as agg
 from unskew.streaming.operators.aggregate_operator import AggregateOperator
 from unskew.streaming.operators.aggregation import Aggregation
 from unskew.streaming.operators.operator import Window
+from unskew.streaming.storage import columns
 from unskew.streaming.storage.ledger import Ledger
 from unskew.streaming.storage.run_codec import decoded
 from unskew.streaming.worker import packing
@@ -101,6 +102,18 @@ def test_memory_stays_bounded_and_parts_are_numbered_in_order(monkeypatch: pytes
     parts = [part for batch in out for part in batch["part"].to_pylist()]
     assert parts == sorted(parts)
     assert {part >> 32 for part in parts} == {3}
+
+
+def test_packed_rows_travel_in_bounded_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(columns, "MAX_BYTES", 4 * 500)
+    key = KEYS["long"][0]
+    turn = first_turn(RoutingTable.hashed(1, 16, key_type(key)))
+    out = list(packer(key).pack(iter([records(key, [((i,), i) for i in range(100)])]), turn, 3))
+    assert len(out) > 1
+    assert sum(map(sum_records, out)) == 100
+    assert [part for batch in out for part in batch["part"].to_pylist()] == [
+        (3 << 32) + 1 + i for i in range(len(out))
+    ]
 
 
 def sum_records(batch: pa.RecordBatch) -> int:

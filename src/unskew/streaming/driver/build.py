@@ -85,14 +85,15 @@ def _emitted_rows(
     # plain names: mapInArrow reads a dot in a column's name as a field of a struct; the packer knows the order
     numbered = [expression.alias(f"c{i}") for i, expression in enumerate(columns)]
     packed = events.select(*numbered).mapInArrow(packer, SPARK_PACKED)
-    travelling = from_arrow_schema(flat(operator.output))
+    windowed = operator.layout.windowed
+    travelling = from_arrow_schema(flat(operator.output, windowed=windowed))
     emitted = packed.groupBy(F.col("label")).transformWithStateInPandas(
         SlotProcessor(ledger, operator, buckets, max_slots, spec.time_mode),
         outputStructType=travelling,
         outputMode=output_mode.capitalize(),
         timeMode=spec.time_mode,
     )
-    if len(travelling) == len(schema):
+    if not windowed:
         return emitted
     window = F.struct(column("window.start").alias("start"), column("window.end").alias("end"))
     return emitted.select(*(window.alias(name) if name == WINDOW else column(name) for name in schema.names))

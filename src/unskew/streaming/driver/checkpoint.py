@@ -40,6 +40,11 @@ class Checkpoint:
     ledgers: Sequence[Ledger]
     max_slots: int
 
+    @property
+    def has_committed(self) -> bool:
+        """Whether Spark has committed a batch on it."""
+        return bool(self.ledgers[0].spark.names("commits"))
+
 
 def open_checkpoint(address: str, resolved: Resolved) -> Checkpoint:
     """Recognise the checkpoint, or begin it; another query's is refused before anything is written."""

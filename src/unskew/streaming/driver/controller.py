@@ -25,7 +25,7 @@ from unskew.core.routing import RoutingTable
 from unskew.streaming.failpoints import failpoint
 from unskew.streaming.operators.operator import RECORDS
 from unskew.streaming.storage.layout import HASH
-from unskew.streaming.storage.ledger import Ledger, LedgerError, Report
+from unskew.streaming.storage.ledger import Ledger, LedgerError, Report, StateFile
 from unskew.streaming.worker.packing import called_slots
 
 TOP_KEYS = 20
@@ -83,7 +83,8 @@ class Controller:
     `timed` says that timers call its slots in batches without records, so that every slot needs one.
     It decides again when a batch is replayed. What others must agree on (the next turn) is published once, and the
     first version counts. What it holds in memory (`recent` figures, the `goal` of a migration in steps) may be lost: it
-    is read back from the slots' reports, or decided again. No decision depends on the journal.
+    is read back from the slots' reports, or decided again. No decision depends on the journal. `earlier_state` are the
+    files of state that were there before its first batch.
     """
 
     ledger: Ledger
@@ -96,11 +97,15 @@ class Controller:
     goal: RoutingTable | None = None
     seconds_per_key: float = FIRST_SECONDS_PER_KEY
     is_replay: bool = False
+    earlier_state: frozenset[StateFile] | None = None
 
     def open(self, batch: int) -> Turn:
         """The turn of a batch that is about to run."""
         turn = self.ledger.turn(batch)
         self.is_replay = self.ledger.find_turn(batch + 1) is not None
+        if self.earlier_state is None:
+            # a run that was cut off, or taken back, may have stored the state of batches that are to run again
+            self.earlier_state = self.ledger.state_files(self.steering.max_slots)
         self.ledger.forget_reports(batch)  # from an earlier run of this batch that did not finish
         if self.steering.remote:
             self.ledger.write_current(batch)
@@ -112,8 +117,9 @@ class Controller:
         return set(slots) <= self.ledger.reported_slots(turn.batch)
 
     def has_stored_state(self, turn: Turn) -> bool:
-        """Whether every partition of the state is stored, which Spark does when a task ends."""
-        return self.ledger.has_stored_state(turn.batch, self.steering.max_slots)
+        """Whether this run has stored every partition of the state, which Spark does when a task ends."""
+        earlier = self.earlier_state or frozenset()
+        return self.ledger.has_stored_state(turn.batch, self.steering.max_slots, earlier)
 
     def collect_reports(self, turn: Turn, wall: float) -> Sequence[Report]:
         """The reports of the slots; they are also remembered."""

@@ -23,7 +23,7 @@ from unskew.streaming.driver.controller import Steering
 from unskew.streaming.driver.joint_planning import JointPlanner
 from unskew.streaming.driver.operator_spec import OperatorSpec
 from unskew.streaming.driver.placement import Placement
-from unskew.streaming.driver.sinks import Sink, built_in_sink
+from unskew.streaming.driver.sinks import Sink, built_in_sink, check_columns
 
 SavedPlan = Plan | ChainPlan | str | Path
 
@@ -88,6 +88,7 @@ def resolve(
     write = built_in_sink(sink) if isinstance(sink, str) else sink
     if not callable(write):
         raise ValueError(f"sink is a function of (DataFrame, batch id) or a name, not {sink!r}")
+    check_columns(write, specs[-1].operator.output.names)
     if {"EventTime", "ProcessingTime"} <= {spec.time_mode for spec in specs}:
         raise ValueError(
             "one operator goes by event time and another expires by the clock: Spark runs empty batches for one of "

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 
 Sink: TypeAlias = Callable[["DataFrame", int], Any]
@@ -56,9 +56,16 @@ class Parquet:
 
 @dataclass(frozen=True)
 class Memory:
-    """The view `global_temp.NAME` with the rows of all batches and a column `batch`; for trying things out."""
+    """The view `global_temp.NAME` with the rows of all batches and a column `batch`; for trying things out.
+
+    All queries of the application share their views, so a query that begins a checkpoint drops the view first.
+    """
 
     name: str
+
+    def drop(self, spark: SparkSession) -> None:
+        """Forget the rows of another query."""
+        spark.catalog.dropGlobalTempView(self.name)
 
     def __call__(self, df: DataFrame, batch: int) -> None:
         """Add the batch's rows, in place of those of an earlier run of the same batch."""
@@ -101,6 +108,18 @@ class Kafka:
             .option("topic", self.topic)
             .save()
         )
+
+
+def check_columns(sink: Sink, names: Sequence[str]) -> None:
+    """Refuse an output column that the sink's own column `batch` would hide; Spark does not tell them apart by case."""
+    if not isinstance(sink, Parquet | Memory):
+        return
+    for name in names:
+        if name.lower() == "batch":
+            raise ValueError(
+                f"the output has a column {name!r}, but the sinks parquet: and memory: add a column 'batch' of their "
+                "own: rename the column, or pass a function of (DataFrame, batch id) as the sink"
+            )
 
 
 def reads_whole_batch(sink: Sink) -> bool:

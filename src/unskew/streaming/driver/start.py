@@ -14,7 +14,7 @@ from unskew.streaming.driver.operator_spec import OperatorSpec
 from unskew.streaming.driver.placement import Placement
 from unskew.streaming.driver.query import LiveQuery
 from unskew.streaming.driver.resolve import Resolved, SavedPlan, resolve
-from unskew.streaming.driver.sinks import Sink
+from unskew.streaming.driver.sinks import Memory, Sink
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -56,6 +56,7 @@ def start(
     try:
         # 3. Build the query.
         query = build(resolved, opened)
+        _begin_sink(resolved.sink, opened, specs[0].input.sparkSession)
         # 4. Launch it.
         return _launch(query, resolved, opened)
     except BaseException:
@@ -89,6 +90,12 @@ def check(
         persist=persist,
     )
     check_checkpoint(checkpoint, resolved)
+
+
+def _begin_sink(sink: Sink, checkpoint: Checkpoint, spark: SparkSession) -> None:
+    """Let a query that begins a checkpoint start with an empty view; one that goes on keeps its rows."""
+    if isinstance(sink, Memory) and not checkpoint.has_committed:
+        sink.drop(spark)
 
 
 def _launch(query: BuiltQuery, resolved: Resolved, checkpoint: Checkpoint) -> LiveQuery:

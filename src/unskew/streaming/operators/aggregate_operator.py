@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from unskew.streaming.operators.aggregates import AGGREGATES
 from unskew.streaming.operators.aggregation import Aggregate, Aggregation
 from unskew.streaming.operators.operator import (
+    CHUNK_BYTES,
+    CHUNK_ROWS,
     LATE,
     MOMENT,
     RECORDS,
@@ -84,6 +86,7 @@ class AggregateOperator:
             },
             "records": pack_schema(self.aggregation.schema),
             "window": None if self.window is None else asdict(self.window),
+            "moment": pack_schema(pa.schema([pa.field(TIME, self.moment)])),
         }
 
     @classmethod
@@ -92,10 +95,47 @@ class AggregateOperator:
         layout = Layout.restore(description)
         aggregates = {name: _restore_aggregate(entry) for name, entry in description["aggregates"].items()}
         window = None if description["window"] is None else Window(**description["window"])
-        return cls(layout.key, Aggregation(aggregates, unpack_schema(description["records"])), window)
+        aggregation = Aggregation(aggregates, unpack_schema(description["records"]))
+        # checkpoints that were begun before it was stored show every window in UTC
+        packed = description.get("moment")
+        moment = MOMENT if packed is None else unpack_schema(packed).field(TIME).type
+        return cls(layout.key, aggregation, window, moment=moment)
 
     def pack(self, rows: pa.Table, watermark: int | None = None) -> pa.Table:
-        """Partial aggregates, one row per key (and window), and late records apart."""
+        """Partial aggregates, one row per key (and window), and late records apart.
+
+        Of more than MAX_BYTES in overlapping windows, a key and window may have several rows; the slots merge them.
+        """
+        parts = [self._pack_part(part, watermark) for part in self._parts_to_window(rows)]
+        if len(parts) == 1:
+            return parts[0]
+        packed = pa.concat_tables(parts)
+        if packed.nbytes > MAX_BYTES:
+            return packed
+        late = packed[TIME].to_numpy() == LATE
+        combined = [self._combined(packed.filter(pa.array(mask))) for mask in (~late, late)]
+        return pa.concat_tables(combined).combine_chunks()
+
+    def _parts_to_window(self, rows: pa.Table) -> list[pa.Table]:
+        """The records in parts that are no larger than what a task packs at a time, once for each of their windows."""
+        if self.window is None or self.window.overlap == 1:
+            return [rows]
+        most_rows = max(CHUNK_ROWS // self.window.overlap, 1)
+        most_bytes = CHUNK_BYTES // self.window.overlap
+        parts = (rows.slice(start, most_rows) for start in range(0, max(len(rows), 1), most_rows))
+        return [part for bounded in parts for part in bounded_parts(bounded, most_bytes)]
+
+    def _combined(self, packed: pa.Table) -> pa.Table:
+        """Packed rows with windows, all in time or all late, as one row per key and window."""
+        groups, firsts = self._groups(packed)
+        states = self._unprefixed(packed.select(self.layout.values))
+        columns = _columns(packed.take(pa.array(firsts)))
+        columns |= _columns(self._prefixed(self.aggregation.merge(states, groups, len(firsts))))
+        records = np.bincount(groups, packed[RECORDS].to_numpy(), len(firsts))
+        columns[RECORDS] = pa.array(records.astype(np.int64))
+        return pa.table(columns, schema=self.payload)
+
+    def _pack_part(self, rows: pa.Table, watermark: int | None) -> pa.Table:
         if self.window:
             rows = self._windowed(rows)
         late = self._late(rows, watermark)
@@ -119,8 +159,19 @@ class AggregateOperator:
     def _packed(self, rows: pa.Table) -> pa.Table:
         groups, firsts = self._groups(rows)
         states = self.aggregation.partial(self._records(rows), groups, len(firsts))
-        records = np.bincount(groups, minlength=len(firsts)).astype(np.int64)
+        records = np.bincount(groups, self._counted(rows), len(firsts)).astype(np.int64)
         return self._payload(rows, groups, firsts, states, records)
+
+    def _counted(self, rows: pa.Table) -> NDArray[np.bool_] | None:
+        """Which rows count as a record; None for all. In overlapping windows, a record counts in its last one only.
+
+        That window closes last, so a record counts as late only if all of its windows have passed.
+        """
+        if self.window is None or self.window.overlap == 1:
+            return None
+        assert self.time is not None
+        moments = rows[record_column(self.time)].cast(pa.int64()).to_numpy()
+        return np.asarray(moments < rows[WINDOW].to_numpy() + self.window.slide)
 
     def step(self, payload: pa.Table, state: SlotState, clock: Clock) -> tuple[pa.Table, int]:
         """Merge the partial aggregates into the state."""

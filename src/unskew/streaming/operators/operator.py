@@ -26,6 +26,10 @@ LATE = NO_TIME + 1
 """In place of an event time: the records of the payload row came too late, and are only counted."""
 
 
+CHUNK_ROWS, CHUNK_BYTES = 1_000_000, 128 << 20
+"""A task packs this much at a time, so that its memory stays bounded."""
+
+
 def record_column(name: str) -> str:
     """What a record's column is called beside the hash, the key columns and the window, which have names of their own.
 
@@ -50,11 +54,16 @@ class Window:
     size: int
     slide: int
 
+    @property
+    def overlap(self) -> int:
+        """The most windows that a record can be in."""
+        return -(-self.size // self.slide)
+
     def assign(self, moments: NDArray[np.int64]) -> tuple[Index, NDArray[np.int64]]:
         """For each window that holds a record: the record's row and the start of the window."""
         last = moments // self.slide * self.slide
         rows, starts = [], []
-        for back in range(-(-self.size // self.slide)):
+        for back in range(self.overlap):
             start = last - back * self.slide
             inside = np.flatnonzero(start + self.size > moments)
             rows.append(inside)

@@ -159,12 +159,22 @@ class Lease:
         while waited < LEASE_SECONDS:
             wait(BEAT_SECONDS / 2)
             waited += BEAT_SECONDS / 2
-            content = _content(self._folder, f"leases/{number}")
-            if content is None or content.get("token") != holder.get("token"):
-                return True  # released meanwhile
-            if self._folder.find(name) != before:
-                return False
+            if not self._is_held(holder, number):
+                return True
+            beat = self._folder.find(name)
+            if beat != before:
+                # a release writes the lease, then deletes the beat: both may have happened since the lease was read
+                return beat is None and not self._is_held(holder, number)
         return True
+
+    def _is_held(self, holder: dict[str, Any], number: int) -> bool:
+        """Whether that lease is still the holder's, and not released."""
+        content = _content(self._folder, f"leases/{number}")
+        return (
+            content is not None
+            and not content.get("released")
+            and content.get("token") == holder.get("token")
+        )
 
     def _keep_beating(self) -> None:
         count = 0

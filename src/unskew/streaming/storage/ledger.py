@@ -20,7 +20,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import xxhash
@@ -41,6 +41,10 @@ TIDY_INTERVAL = 10
 
 LINES_PER_FILE = 100
 """Lines of the journal per file: rewriting a file in each batch stays cheap, and so does reading all of them."""
+
+
+StateFile: TypeAlias = tuple[int, str, int | None]
+"""A file of Spark's state: its partition, its name, and when it was written, as far as the file system knows."""
 
 
 class LedgerError(RuntimeError):
@@ -196,16 +200,25 @@ class Ledger:
         """The slots that have reported on a batch."""
         return {int(name) for name in self.folder.names(f"reports/{batch}")}
 
-    def has_stored_state(self, batch: int, partitions: int) -> bool:
-        """Whether Spark has stored the state of every partition after a batch."""
-        version = str(batch + 1)
-        return all(
-            any(
-                name.partition(".")[0].partition("_")[0] == version
-                for name in self.spark.names(f"state/{self.state_number}/{partition}")
-            )
+    def state_files(self, partitions: int) -> frozenset[StateFile]:
+        """The files in which Spark has stored the state of the partitions."""
+        return frozenset(
+            (partition, name, written)
             for partition in range(partitions)
+            for name, written in self.spark.times(f"state/{self.state_number}/{partition}").items()
         )
+
+    def has_stored_state(
+        self, batch: int, partitions: int, earlier: frozenset[StateFile] = frozenset()
+    ) -> bool:
+        """Whether Spark has stored the state of every partition after a batch, in files that are not `earlier` ones."""
+        version = str(batch + 1)
+        stored = {
+            partition
+            for partition, name, _ in self.state_files(partitions) - earlier
+            if name.partition(".")[0].partition("_")[0] == version
+        }
+        return len(stored) == partitions
 
     def watermark(self, batch: int) -> int:
         """The watermark of a batch (milliseconds), from Spark's own log of offsets; 0 before the first batch."""

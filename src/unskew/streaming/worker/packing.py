@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 
 from unskew.core.migration.protocol import Turn
 from unskew.streaming.failpoints import failpoint
-from unskew.streaming.operators.operator import Operator
-from unskew.streaming.storage.columns import take_rows
+from unskew.streaming.operators.operator import CHUNK_BYTES, CHUNK_ROWS, Operator
+from unskew.streaming.storage.columns import bounded_parts, take_rows
 from unskew.streaming.storage.layout import HASH
 from unskew.streaming.storage.ledger import Ledger
 from unskew.streaming.storage.run_codec import encoded
@@ -24,9 +24,6 @@ from unskew.streaming.worker.slot_labels import slot_labels
 
 if TYPE_CHECKING:
     from pyspark import TaskContext
-
-CHUNK_ROWS, CHUNK_BYTES = 1_000_000, 128 << 20
-"""A task packs this much at a time, so that its memory stays bounded."""
 
 PACKED = pa.schema(
     [("label", pa.int32()), ("batch", pa.int64()), ("part", pa.int64()), ("payload", pa.binary())]
@@ -82,15 +79,20 @@ class Packer:
             slots = called_slots(turn, self.max_slots if self.late_lag is not None else 0)
             yield self._rows(turn, slots, part, [empty] * len(slots))
         for rows in _chunks(batches, self.records):
-            part += 1
-            packed = self.operator.pack(normal_keys(rows), watermark)
-            slot_of_row = turn.table.slot_of_hashes(packed[HASH].to_numpy())
-            order = np.argsort(slot_of_row, kind="stable")
-            packed = take_rows(packed, order)
-            used_slots, starts = np.unique(slot_of_row[order], return_index=True)
-            bounds = [*starts.tolist(), len(order)]
-            payloads = [encoded(packed.slice(start, end - start)) for start, end in pairwise(bounds)]
-            yield self._rows(turn, used_slots.tolist(), part, payloads)
+            # records may be in many windows, and Spark takes at most 2 GiB of payloads at once
+            for packed in bounded_parts(self.operator.pack(normal_keys(rows), watermark)):
+                part += 1
+                yield self._routed(packed, turn, part)
+
+    def _routed(self, packed: pa.Table, turn: Turn, part: int) -> pa.RecordBatch:
+        """One payload for each slot that has packed rows."""
+        slot_of_row = turn.table.slot_of_hashes(packed[HASH].to_numpy())
+        order = np.argsort(slot_of_row, kind="stable")
+        packed = take_rows(packed, order)
+        used_slots, starts = np.unique(slot_of_row[order], return_index=True)
+        bounds = [*starts.tolist(), len(order)]
+        payloads = [encoded(packed.slice(start, end - start)) for start, end in pairwise(bounds)]
+        return self._rows(turn, used_slots.tolist(), part, payloads)
 
     def _rows(self, turn: Turn, slots: list[int], part: int, payloads: list[bytes]) -> pa.RecordBatch:
         labels = slot_labels(self.max_slots)

@@ -93,7 +93,7 @@ class SlotProcessor(StatefulProcessor):
             cache.tidy()
         out = step.run(slot, batch, payloads, clock, attempt, self._store, cache)
         for part in bounded_parts(out) if len(out) else []:
-            yield _frame(part)
+            yield frame(part, windowed=self._operator.layout.windowed)
 
     def _register_timer(self, clock: Clock) -> None:
         """Ask Spark to call this slot again as soon as time moves on, even without records."""
@@ -140,25 +140,25 @@ def _executor() -> str:
     return xxhash.xxh64_hexdigest(place.encode())
 
 
-def flat(schema: pa.Schema) -> pa.Schema:
-    """The columns in which results travel to Spark: a window's start and end side by side."""
+def flat(schema: pa.Schema, *, windowed: bool) -> pa.Schema:
+    """The columns in which results travel to Spark: the start and end of an operator's own window side by side.
+
+    A window of its own is never null. A user's column of that name may be, and travels as it is.
+    """
     fields = []
     for f in schema:
-        fields += _window_fields(f) if _is_window(f) else [f]
+        fields += _window_fields(f) if windowed and f.name == WINDOW else [f]
     return pa.schema(fields)
 
 
-def _frame(out: pa.Table) -> pd.DataFrame:
+def frame(out: pa.Table, *, windowed: bool) -> pd.DataFrame:
     """The result for Spark: pandas around the Arrow columns themselves, so that no value changes."""
     columns: list[pa.ChunkedArray] = []
-    for f, column in zip(out.schema, out.columns, strict=True):
-        columns += column.flatten() if _is_window(f) else [column]
-    table = pa.table(columns, schema=flat(out.schema)).combine_chunks()  # Spark takes one chunk per column
+    for name, column in zip(out.column_names, out.columns, strict=True):
+        columns += column.flatten() if windowed and name == WINDOW else [column]
+    schema = flat(out.schema, windowed=windowed)
+    table = pa.table(columns, schema=schema).combine_chunks()  # Spark takes one chunk per column
     return frame_of(table, pd.ArrowDtype)
-
-
-def _is_window(f: pa.Field) -> bool:
-    return f.name == WINDOW and pa.types.is_struct(f.type) and [p.name for p in f.type] == ["start", "end"]
 
 
 def _window_fields(f: pa.Field) -> list[pa.Field]:
