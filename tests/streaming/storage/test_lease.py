@@ -148,12 +148,12 @@ def test_of_two_processes_that_start_at_once_one_holds_the_checkpoint(tmp_path: 
         for racer in racers:
             assert racer.stdout is not None
             held += [int(line) for line in iter(racer.stdout.readline, "end\n")]
-    finally:
-        if len(racers) > sum(racer.poll() is None for racer in racers):
-            for racer in racers:
-                racer.kill()  # one of them has failed, and the other waits for it
         for racer in racers:
             racer.communicate("\n")
+    finally:
+        for racer in racers:
+            racer.kill()  # if one of them has failed, the other waits for it for ever
+            racer.wait()
     assert sorted(held) == list(range(40))
 
 
