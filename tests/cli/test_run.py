@@ -245,6 +245,7 @@ def test_only_a_batch_job_can_be_measured(folder: Path) -> None:
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(600)  # two Sparks start, one after the other
 @pytest.mark.usefixtures("own_spark")
 def test_a_signal_stops_a_stream_and_the_next_run_resumes_it(tmp_path: Path) -> None:

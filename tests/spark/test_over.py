@@ -234,6 +234,7 @@ def test_tied_rows_are_numbered_alike_on_both_sides_of_a_cut(rows: DataFrame) ->
         assert [row["place"] for row in mine] == [dates.index(day) + 1 for day in dates]
 
 
+@pytest.mark.classic
 @pytest.mark.connect
 def test_pieces_of_a_key_with_most_rows_are_even(spark: SparkSession, eager: None) -> None:
     """A key with 90 % of the rows, found and cut from a thin sample, in one shuffle of the rows."""

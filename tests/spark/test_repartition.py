@@ -37,6 +37,7 @@ def files_of(path: Path) -> dict[str, list[int]]:
     return files
 
 
+@pytest.mark.classic
 @pytest.mark.connect
 def test_no_file_exceeds_the_limit_and_small_values_are_one_file_each(
     visits: DataFrame, spark: SparkSession, tmp_path: Path

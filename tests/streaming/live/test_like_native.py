@@ -32,6 +32,7 @@ def check(spark: SparkSession, folder: Path, pipeline: Pipeline) -> dict[int, li
     return expected
 
 
+@pytest.mark.classic
 @pytest.mark.connect
 def test_slots_added_before_the_stream_goes_quiet_emit_the_windows_that_moved_to_them(
     spark: SparkSession, tmp_path: Path

@@ -135,6 +135,7 @@ def moments(*minutes: float) -> pa.Array:
     return pa.array([int(m * 60e6) for m in minutes], pa.int64()).cast(pa.timestamp("us", "UTC"))
 
 
+@pytest.mark.classic
 @pytest.mark.connect
 def test_windows_close_once_and_late_records_are_counted(spark: SparkSession, tmp_path: Path) -> None:
     live = Live(spark, tmp_path, "k string, at timestamp, v long")
