@@ -34,12 +34,12 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-LEAST_GAIN: dict[Kind, float] = {"join": 0.15, "aggregate": 0.15, "window": 0.15, "cogroup": 0.5}
+LEAST_GAIN: dict[Kind, float] = {"aggregate": 0.15, "window": 0.15, "cogroup": 0.5}
 """What a plan must promise to save of the tasks after the shuffle where plain Spark would do the work otherwise.
 
 Of Spark's own operators, the tasks before the shuffle, which no plan makes shorter, take as long, and routing takes a
-twentieth. A cogroup on slots has one column more to convert for every group of both sides: 1.4 × the time if groups
-are tiny. A function on groups outweighs all of that, and runs on unskew's faster operator in any case.
+twentieth. A cogroup on slots has one column more to convert for every group of both sides, which is much if groups are
+tiny. A function on groups outweighs all of that, and runs on unskew's faster operator in any case.
 """
 
 
