@@ -10,6 +10,7 @@ from dataclasses import asdict
 from typing import Any
 
 from benchmarks.bars import RESULTS, Bar, finish
+from research.papers.provenance import commit
 
 
 def run(benchmark: str, sections: Mapping[str, str]) -> None:
@@ -27,21 +28,23 @@ def run(benchmark: str, sections: Mapping[str, str]) -> None:
         subprocess.run([sys.executable, "-c", code], check=True)
     bars: list[Bar] = []
     details: dict[str, Any] = {}
+    commits: dict[str, str] = {}
     for name in sections:
         part = RESULTS / f"{benchmark}-{name}.json"
         if part.exists():
             saved = json.loads(part.read_text())
             bars += [Bar(**bar) for bar in saved["bars"]]
             details[name] = saved["details"]
-    finish(benchmark, bars, details)
+            commits[name] = saved.get("commit", "unknown")
+    finish(benchmark, bars, {"commits": commits, **details})
 
 
 def save(benchmark: str, section: str, bars: list[Bar], details: Any) -> None:
-    """Print the bars of a section, and save them with its details."""
+    """Print the bars of a section, and save them with its details and the commit that measured them."""
     RESULTS.mkdir(exist_ok=True)
     for bar in bars:
         print(bar.line(), flush=True)
-    part = {"bars": [asdict(bar) for bar in bars], "details": details}
+    part = {"commit": commit(), "bars": [asdict(bar) for bar in bars], "details": details}
     (RESULTS / f"{benchmark}-{section}.json").write_text(json.dumps(part, indent=1, default=float) + "\n")
 
 

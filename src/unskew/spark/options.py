@@ -25,7 +25,7 @@ from unskew.spark.keys import KeyColumns, distinct_names
 from unskew.spark.measure import Sample, check_sample, check_weight, measure_inputs
 from unskew.spark.no_measure import measuring_allowed, warn_plain
 from unskew.spark.parallelism import buckets_for, cores_of, default_slots
-from unskew.spark.sampling import budget_for
+from unskew.spark.sampling import LEAST_OF_GROUPS, budget_for
 from unskew.spark.settings import shuffle_partitions
 from unskew.spark.sketches import MOST_BUCKETS
 from unskew.spark.worth import Kind, log_plain, size_of
@@ -183,7 +183,7 @@ def _measured_plan(
     buckets = options.buckets if options.slots else buckets_for(slots, options.buckets)
     check_slots(slots, buckets)
     weighted = [(side, side_keys, options.weight) for side, side_keys in inputs]
-    histograms = measure_inputs(weighted, buckets, options.sample, budget_for(slots))
+    histograms = measure_inputs(weighted, buckets, options.sample, budget_for(slots, LEAST_OF_GROUPS))
     merged = merge_all(_renamed(histogram, keys.names) for histogram in histograms)
     context = planner_named(options.planner).context_options(cores=cores_of(spark) or slots)
     if options.planner == "auto" and kind in LEAST_GAIN:

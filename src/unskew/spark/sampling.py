@@ -36,6 +36,10 @@ LEAST_BUDGET, MOST_BUDGET = 10_000, 50_000
 PER_SLOT = 500
 """A budget of 500 per slot makes the load of a slot certain to about 2 %."""
 
+LEAST_OF_GROUPS = 2_500
+"""The least budget of a plan for one input. Joins multiply two estimates, and windows cut keys at quantiles: they need
+the `LEAST_BUDGET`. A function on groups may be short, and four times the rows take 40 ms more."""
+
 _LEAST_QUOTA = 16
 """Rows of a partition that are always taken, so that no partition goes unnoticed."""
 
@@ -64,9 +68,9 @@ class KeySample:
         return every / float(np.square(self.stands_for).sum()) if every else 1.0
 
 
-def budget_for(slots: int) -> int:
+def budget_for(slots: int, least: int = LEAST_BUDGET) -> int:
     """How many rows to ask for, so that a plan for that many slots can be trusted."""
-    return min(max(LEAST_BUDGET, PER_SLOT * slots), MOST_BUDGET)
+    return min(max(least, PER_SLOT * slots), MOST_BUDGET)
 
 
 def measured_columns(df: DataFrame, keys: KeyColumns, weight: str | None) -> DataFrame:
@@ -95,10 +99,9 @@ def sample_inputs(
     inputs: Sequence[tuple[DataFrame, KeyColumns, str | None]], budget: int = LEAST_BUDGET
 ) -> list[KeySample]:
     """A sample of each input by its key, all in one Spark job; the keys are of one type, and a weight may be None."""
-    thinned = [
-        _thinned(df, [keys], weight, budget).withColumn("input", F.lit(i))
-        for i, (df, keys, weight) in enumerate(inputs)
-    ]
+    thinned = [_thinned(df, [keys], weight, budget) for df, keys, weight in inputs]
+    if len(thinned) > 1:
+        thinned = [rows.withColumn("input", F.lit(i)) for i, rows in enumerate(thinned)]
     rows = arrow_table(reduce(DataFrame.unionAll, thinned))
     return _samples_in(rows, [inputs[0][1]], [weight for *_, weight in inputs])
 
