@@ -80,7 +80,9 @@ class Record:
         machine = next(_found(self.data, "machine"), None)
         when = next(_found(self.data, "when"), None)
         parts = [describe(machine)] if machine else []
-        parts += [f"commit {self.data['commit']}"] if "commit" in self.data else []
+        # sections may have been measured by different commits
+        commits = sorted(set(self.data.get("commits", {}).values())) or [self.data["commit"]]
+        parts.append(f"commit {', '.join(commits)}")
         return ", ".join(parts + ([str(when)] if when else []))
 
 
@@ -104,8 +106,11 @@ def describe(machine: Mapping[str, Any]) -> str:
 def records() -> list[Record]:
     """The records with bars and a commit, those with a title first; sections of a record are not repeated."""
     found = {}
+    sections = tuple(f"{name}-" for name in ABOUT)
     for path in sorted(RESULTS.glob("*.json")):
         data = json.loads(path.read_text("utf-8"))
+        if path.stem.startswith(sections):
+            continue
         if isinstance(data, dict) and data.get("bars") and "commit" in data:
             found[path.stem] = Record(path.stem, data)
     known = [name for name in ABOUT if name in found]

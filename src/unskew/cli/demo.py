@@ -46,7 +46,7 @@ def demo(
             page, log = run(
                 Orders(wait=scale * Orders.wait, cores=cores),
                 Crawl(wait=scale * Crawl.wait, cores=cores),
-                Clicks(batches=batches, wait=scale * Clicks.wait, slots=cores),
+                Clicks(batches=batches, wait=scale * Clicks.wait, slots=max(2, cores // 2)),
                 out,
                 console,
             )

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unskew.demo.zipf import zipf
 from unskew.report.charts import over_time
 from unskew.report.page import Card, Cards, Chart, Column, Row, Section, Table, Text
 
@@ -32,13 +31,14 @@ HASHED, MOVING = "hashing", "unskew"
 class Clicks:
     """How large the stream is, and how skewed."""
 
-    batches: int = 6
-    change: int = 3
+    batches: int = 7
+    change: int = 4
     records: int = 2000
     users: int = 2000
-    exponent: float = 1.0
-    wait: float = 0.003
-    slots: int = 8
+    hot: int = 6
+    share: float = 0.8
+    wait: float = 0.0012
+    slots: int = 4
 
 
 @dataclass(frozen=True)
@@ -104,10 +104,10 @@ def section(outcome: Outcome) -> Section:
         Card("throughput", f"{before / after:.2f} ×", f"{clicks.records:,} records per batch"),
     ]
     text = (
-        f"{clicks.users:,} users, {1000 * clicks.wait:g} ms per record, {clicks.slots} slots; other users become hot "
-        f"every {clicks.change} batches. A batch takes as long as its fullest slot. Spark ties a key's state to its "
-        "hash; unskew measures each batch and moves state to where there is room, while the query runs. Both runs end "
-        "with the same state, key by key."
+        f"{clicks.users:,} users, {clicks.hot} of which have {clicks.share:.0%} of the records; {1000 * clicks.wait:g} "
+        f"ms per record, {clicks.slots} slots; other users become hot every {clicks.change} batches. A batch takes as "
+        "long as its fullest slot. Spark ties a key's state to its hash; unskew measures each batch and moves state to "
+        "where there is room, while the query runs. Both runs end with the same state, key by key."
     )
     return Section(
         "A live stream: state that moves", [Cards(cards), Text(text), _balance(outcome), _times(outcome)]
@@ -226,7 +226,8 @@ def _write_input(folder: Path, clicks: Clicks) -> None:
 
     folder.mkdir()
     random = np.random.default_rng(7)
-    shares = zipf(clicks.users, clicks.exponent)
+    shares = np.full(clicks.users, (1 - clicks.share) / (clicks.users - clicks.hot))
+    shares[: clicks.hot] = clicks.share / clicks.hot
     users = np.arange(clicks.users)
     for batch in range(clicks.batches):
         if batch % clicks.change == 0:

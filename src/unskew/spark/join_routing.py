@@ -60,11 +60,12 @@ class Side:
 
         A key with a null that matches nothing is null as a whole. A side that does not emit such rows has none.
         """
+        nulls_are_rows = self.has_nulls and self.preserved
         key = {
-            name: part.column() if not self.has_nulls else F.when(self.has_key, part.column())
+            name: F.when(self.has_key, part.column()) if nulls_are_rows else part.column()
             for name, part in zip(self.names, self.parts, strict=True)
         }
-        rows = self.df if self.preserved or not self.has_nulls else self.df.where(self.has_key)
+        rows = self.df.where(self.has_key) if self.has_nulls and not self.preserved else self.df
         columns = [value.alias(name) for name, value in key.items()]
         if self.weight is not None:
             columns.append(column(self.weight).alias(free_name("__weight", self.names)))
