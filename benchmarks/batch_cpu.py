@@ -237,7 +237,7 @@ def flights() -> None:
         # a quarter of the points, since there are 20 times as many records and a run should not take minutes
         return _scored(rows, 6_000)
 
-    _compare(spark, "flights", cases, scored, df.schema)
+    _compare(spark, "flights", cases, scored, df.schema, repeat=7)
 
 
 def _compare(
@@ -246,7 +246,7 @@ def _compare(
     cases: dict[str, tuple[DataFrame, list[str]]],
     function: Function,
     schema: Any,
-    repeat: int = 3,
+    repeat: int,
 ) -> None:
     details, worst = {}, 0.0
     for name, (df, key) in cases.items():

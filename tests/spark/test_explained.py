@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+import threading
+
 import pytest
 from pyspark.sql import SparkSession, Window
 from pyspark.sql import functions as F
@@ -54,6 +57,36 @@ def test_what_is_cached_stays_cached(spark: SparkSession) -> None:
         assert cached.storageLevel.useMemory
     finally:
         cached.unpersist()
+
+
+def test_a_dataframe_that_has_run_is_explained_as_before(spark: SparkSession) -> None:
+    grouped = spark.range(50).groupBy((F.col("id") % 3).alias("k")).count()
+    grouped.collect()
+    plan = explained(grouped)
+    assert plan is not None
+    assert [node.name for node in plan.physical.walk()].count("Exchange") == 1
+
+
+def test_nothing_is_printed_and_what_other_threads_print_is_not_lost(
+    spark: SparkSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stdout, explaining = sys.stdout, threading.Event()
+
+    def print_until_done() -> None:
+        while not explaining.wait(0.0005):
+            sys.stdout.write("other\n")
+            printed.append("other")
+
+    printed: list[str] = []
+    other = threading.Thread(target=print_until_done)
+    other.start()
+    df = spark.range(5)
+    plans = [explained(df) for _ in range(20)]
+    explaining.set()
+    other.join()
+    assert None not in plans
+    assert sys.stdout is stdout
+    assert capsys.readouterr().out.splitlines() == printed
 
 
 def test_a_literal_cannot_forge_a_line(spark: SparkSession) -> None:

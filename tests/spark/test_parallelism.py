@@ -38,7 +38,7 @@ def test_little_data_gets_fewer_slots_than_the_users_partitions_if_spark_may_mer
     spark: SparkSession,
 ) -> None:
     with setting(spark, shuffle_partitions="32"):
-        assert [default_slots(spark, size=2.0**20 * size) for size in (1, 100, 1000)] == [2, 13, 32]
+        assert [default_slots(spark, size=2.0**20 * size) for size in (1, 17, 100, 1000)] == [2, 4, 14, 32]
         with setting(spark, adaptive_coalescePartitions_enabled="false"):
             assert default_slots(spark, size=1.0) == 32
         with setting(spark, adaptive_enabled="false"):
@@ -49,7 +49,7 @@ def test_little_data_gets_fewer_slots_than_the_users_partitions_if_spark_may_mer
 def test_three_slots_per_core_more_for_much_data_and_fewer_for_little(spark: SparkSession) -> None:
     assert default_slots(spark) == 6
     assert default_slots(spark, size=100 * 2**30) == 400
-    assert [default_slots(spark, size=2.0**20 * size) for size in (1, 20, 100)] == [2, 3, 6]
+    assert [default_slots(spark, size=2.0**20 * size) for size in (1, 20, 100)] == [2, 4, 6]
 
 
 @pytest.mark.usefixtures("default_partitions")

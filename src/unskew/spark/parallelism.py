@@ -45,21 +45,29 @@ def default_slots(spark: SparkSession, size: float = 0.0) -> int:
 
     `spark.sql.shuffle.partitions` if the user has set it. Else three per core, or one where there are very many cores;
     never fewer than the data needs; and Spark's own number for a shuffle if the cores are unknown or may grow without
-    limit. Little data (`size` in bytes, 0 if unknown) gets fewer, down to one per core: where the user has set the
+    limit. Little data (`size` in bytes, 0 if unknown) gets fewer, one or two per core: where the user has set the
     partitions, only if Spark may merge small ones as well.
     """
     partitions = shuffle_partitions(spark)
     cores = cores_of(spark)
-    worth = int(size / _BYTES_WORTH_A_SLOT) + 1 if size else MOST_SLOTS
+    worth = _filled(int(size / _BYTES_WORTH_A_SLOT) + 1, cores or 1) if size else MOST_SLOTS
     if partitions != DEFAULT_PARTITIONS:
         fewer = cores is not None and size and _merges_partitions(spark)
-        return max(min(partitions, max(2, cores or 0, worth)) if fewer else partitions, 1)
-    most = min(MOST_SLOTS, worth)
-    slots = partitions if cores is None else max(2, cores, min(SLOTS_PER_CORE * cores, most))
+        return max(min(partitions, max(2, worth)) if fewer else partitions, 1)
+    slots = partitions if cores is None else max(2, cores, min(SLOTS_PER_CORE * cores, MOST_SLOTS, worth))
     if _grows_without_limit(spark):
         slots = max(slots, partitions)
     needed = int(min(size / _BYTES_PER_SLOT, MOST_SLOTS))
     return max(slots, needed)
+
+
+def _filled(slots: int, cores: int) -> int:
+    """The next multiple of the cores: of three equal slots on two cores, the last would run alone.
+
+    >>> _filled(1, 2), _filled(3, 2), _filled(4, 2)
+    (2, 4, 4)
+    """
+    return -(-slots // cores) * cores
 
 
 def _merges_partitions(spark: SparkSession) -> bool:

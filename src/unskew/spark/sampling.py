@@ -11,7 +11,7 @@ driver gets the keys of the sampled rows and nothing else of them.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 from operator import add
 from typing import TYPE_CHECKING
 
@@ -42,6 +42,9 @@ the `LEAST_BUDGET`. A function on groups may be short, and four times the rows t
 
 _LEAST_QUOTA = 16
 """Rows of a partition that are always taken, so that no partition goes unnoticed."""
+
+_ROW_BITS = (1 << 33) - 1
+"""In the number that Spark gives a record these bits count the rows of a partition, the others the partitions."""
 
 _LONGEST = 256
 """Bytes of a key that a report can show. Longer keys are known by their hash, which is all that a plan needs."""
@@ -91,7 +94,7 @@ def sample_keys(
     `more` are columns that are sampled as well.
     """
     rows = arrow_table(_thinned(df, keys, weight, budget, more))
-    sample = _samples_in(rows, keys, [weight])[0]
+    sample = _samples_in(rows, keys, [weight], budget)[0]
     return replace(sample, more=rows.select([f"m{i}" for i in range(len(more))])) if more else sample
 
 
@@ -102,29 +105,35 @@ def sample_inputs(
     thinned = [_thinned(df, [keys], weight, budget) for df, keys, weight in inputs]
     if len(thinned) > 1:
         thinned = [rows.withColumn("input", F.lit(i)) for i, rows in enumerate(thinned)]
-    rows = arrow_table(reduce(DataFrame.unionAll, thinned))
-    return _samples_in(rows, [inputs[0][1]], [weight for *_, weight in inputs])
+    rows = arrow_table(reduce(partial(DataFrame.unionByName, allowMissingColumns=True), thinned))
+    return _samples_in(rows, [inputs[0][1]], [weight for *_, weight in inputs], budget)
 
 
 def _thinned(
     df: DataFrame, keys: Sequence[KeyColumns], weight: str | None, budget: int, more: Sequence[Column] = ()
 ) -> DataFrame:
-    """The sampled records: their load, how many records each stands for, and the hash and value of every key."""
-    row, quota = (f"`{free_name(name, df.columns)}`" for name in ("__row", "__quota"))
-    # Of this number the low 33 bits count the rows of a partition, the others the partitions. It is all SQL text, since
-    # every operator between two columns costs PySpark several calls to the JVM.
-    number = "monotonically_increasing_id()"
-    drawn = df.select(
-        "*",
-        F.expr(f"({number} & {(1 << 33) - 1}) + 1 as {row}"),
-        F.expr(f"greatest({_LEAST_QUOTA}D, {budget}D / (shiftright({number}, 33) + 1)) as {quota}"),
-    ).where(f"{row} <= {quota} or {LOTS} * {row} < {quota}")
-    load = F.lit(1.0) if weight is None else F.coalesce(column(weight).cast("double"), F.lit(0.0))
-    columns = [load.alias("load"), F.expr(f"greatest(1D, {row} / {quota}) as stands_for")]
+    """The sampled records: their number, the hash and value of every key, and their load if there is a weight."""
+    number = f"`{free_name('__number', df.columns)}`"
+    row, quota = (
+        f"({number} & {_ROW_BITS}) + 1",
+        f"greatest({_LEAST_QUOTA}D, {budget}D / (({number} >> 33) + 1))",
+    )
+    # It is all SQL text, since every operator between two columns costs PySpark several calls to the JVM.
+    numbered = df.select("*", F.expr(f"monotonically_increasing_id() as {number}"))
+    drawn = numbered.where(f"{row} <= {quota} or {LOTS} * ({row}) < {quota}")
+    columns = [F.expr(f"{number} as number")]
+    if weight is not None:
+        columns.append(F.coalesce(column(weight).cast("double"), F.lit(0.0)).alias("load"))
     for i, key in enumerate(keys):
         columns += [key.hash().alias(f"h{i}"), _value(key).alias(f"k{i}")]
     columns += [each.alias(f"m{i}") for i, each in enumerate(more)]
     return drawn.select(*columns)
+
+
+def _stand_for(numbers: NDArray[np.int64], budget: int) -> Floats:
+    """How many records each sampled one stands for, by its number."""
+    quota = np.maximum(_LEAST_QUOTA, budget / ((numbers >> 33) + 1))
+    return np.maximum(1.0, ((numbers & _ROW_BITS) + 1) / quota)
 
 
 def check_loads(loads: Floats, weight: str | None) -> None:
@@ -136,19 +145,21 @@ def check_loads(loads: Floats, weight: str | None) -> None:
         )
 
 
-def _samples_in(rows: pa.Table, keys: Sequence[KeyColumns], weights: Sequence[str | None]) -> list[KeySample]:
+def _samples_in(
+    rows: pa.Table, keys: Sequence[KeyColumns], weights: Sequence[str | None], budget: int
+) -> list[KeySample]:
     """The sample of each input, of which the column `input` has the number if there are several."""
     samples = []
     for i, weight in enumerate(weights):
         part = rows if len(weights) == 1 else rows.filter(pc.equal(rows["input"], i))
-        loads = part["load"].to_numpy()
+        loads = np.ones(len(part)) if weight is None else part["load"].to_numpy()
         check_loads(loads, weight)
         samples.append(
             KeySample(
                 [part[f"h{j}"].to_numpy() for j in range(len(keys))],
                 [key_array(part[f"k{j}"].combine_chunks(), key) for j, key in enumerate(keys)],
                 loads,
-                part["stands_for"].to_numpy(),
+                _stand_for(part["number"].to_numpy(), budget),
             )
         )
     return samples
