@@ -26,6 +26,13 @@ FEW, MANY = 8, 128
 SALTS = 16
 
 _SHUFFLED = {"spark.sql.autoBroadcastJoinThreshold": "-1"}
+_MANY_CORES = {
+    "spark.sql.files.minPartitionNum": "64",
+    "spark.sql.adaptive.coalescePartitions.minPartitionNum": "64",
+}
+"""What Spark would take from the number of cores, on the machines whose times are modelled: the tasks that read, and
+those that AQE leaves when it merges small partitions."""
+
 _DEFAULTS = {
     "spark.sql.adaptive.skewJoin.skewedPartitionThresholdInBytes": "256MB",
     "spark.sql.adaptive.skewJoin.skewedPartitionFactor": "5",
@@ -115,14 +122,15 @@ def profiles(
     # on two cores: what a user would choose from
     few = {name: few[name] for name in few if name not in ("salted", "unskew whole", "unskew split")}
     return {
-        "two cores": _profile(spark, log, FEW, few, left, right, how, turns),
-        "many partitions": _profile(spark, log, MANY, many, left, right, how, 1),
+        "two cores": _profile(spark, log, {}, FEW, few, left, right, how, turns),
+        "many partitions": _profile(spark, log, _MANY_CORES, MANY, many, left, right, how, turns),
     }
 
 
 def _profile(
     spark: SparkSession,
     log: Log,
+    conf: Mapping[str, str],
     partitions: int,
     contenders: Mapping[str, tuple[Joined, Mapping[str, str]]],
     left: DataFrame,
@@ -141,7 +149,8 @@ def _profile(
 
         return configured
 
-    with settings(spark, {**_SHUFFLED, **_DEFAULTS, "spark.sql.shuffle.partitions": str(partitions)}):
+    shuffle = {**_SHUFFLED, **_DEFAULTS, "spark.sql.shuffle.partitions": str(partitions)}
+    with settings(spark, {**shuffle, **conf}):
         return compared({name: job(name) for name in contenders}, log, turns, "Join")
 
 

@@ -58,8 +58,8 @@ def join_load(
     >>> load.spread_left, load.spread, load.histogram.top()
     (True, 180.0, [(1, 11.0), (2, 10.0)])
     """
-    keyed_left, nulls_left = _without_null(left)
-    keyed_right, nulls_right = _without_null(right)
+    keyed_left, nulls_left = without_null(left)
+    keyed_right, nulls_right = without_null(right)
     matched = matched_load(keyed_left, keyed_right, kind, output_cost)
     unit = _load_per_record(left, right)
     loads = [
@@ -170,7 +170,7 @@ def _load_per_record(left: Histogram, right: Histogram) -> float:
     return (left.total + right.total) / records if records else 1.0
 
 
-def _without_null(side: Histogram) -> tuple[Histogram, Measures]:
+def without_null(side: Histogram) -> tuple[Histogram, Measures]:
     """The histogram without the key `NULL_HASH`, and what that key has."""
     null = side.hashes == NULL_HASH
     rest = replace(

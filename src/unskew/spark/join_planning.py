@@ -123,7 +123,8 @@ def measured_join(
     buckets = options.buckets if options.slots else buckets_for(slots, options.buckets)
     check_slots(slots, buckets)
     inputs = [(side.measured, side.keys, side.measured_weight) for side in sides]
-    left, right = measure_inputs(inputs, buckets, options.sample, budget_for(slots))
+    histograms = measure_inputs(inputs, buckets, options.sample, budget_for(slots))
+    left, right = (side.joined(histogram) for side, histogram in zip(sides, histograms, strict=True))
     if any(side.has_nulls for side in sides):
         load = join_load(left, right, kind, slots, options.output_cost)
     else:

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
+from unskew.core.histogram import Histogram
+from unskew.core.join_load import without_null
 from unskew.core.routing import RoutingTable
 from unskew.spark.join_keys import KeyPart
 from unskew.spark.keys import KeyColumns, column, field, free_name, key_columns
@@ -58,23 +60,30 @@ class Side:
     def measured(self) -> DataFrame:
         """The key columns and the weight, and nothing else, so that nothing else is read.
 
-        A key with a null that matches nothing is null as a whole. A side that does not emit such rows has none.
+        A key with a null that matches nothing is null as a whole. Rows with such a key are not filtered out where the
+        join does: Spark would then have to look at the key of every row, not only at those that are sampled.
         """
-        nulls_are_rows = self.has_nulls and self.preserved
         key = {
-            name: F.when(self.has_key, part.column()) if nulls_are_rows else part.column()
+            name: F.when(self.has_key, part.column())
+            if self.has_nulls and len(self.parts) > 1
+            else part.column()
             for name, part in zip(self.names, self.parts, strict=True)
         }
-        rows = self.df.where(self.has_key) if self.has_nulls and not self.preserved else self.df
         columns = [value.alias(name) for name, value in key.items()]
         if self.weight is not None:
             columns.append(column(self.weight).alias(free_name("__weight", self.names)))
-        return rows.select(*columns)
+        return self.df.select(*columns)
 
     @cached_property
     def keys(self) -> KeyColumns:
         """The key of `measured`; a ValueError if keys of this type cannot be hashed."""
         return key_columns(self.measured, self.names)
+
+    def joined(self, histogram: Histogram) -> Histogram:
+        """The histogram of `measured` without the null keys of a side that need not be emitted, which Spark drops."""
+        if self.preserved or not self.has_nulls:
+            return histogram
+        return without_null(histogram)[0]
 
     @property
     def measured_weight(self) -> str | None:

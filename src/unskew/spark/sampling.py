@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
 LEAST_BUDGET, MOST_BUDGET = 10_000, 50_000
-PER_SLOT = 500
-"""A budget of 500 per slot makes the load of a slot certain to about 2 %."""
+PER_SLOT = 200
+"""A budget of 200 per slot makes the load of a slot certain to 3.5 %."""
 
 LEAST_OF_GROUPS = 2_500
 """The least budget of a plan for one input. Joins multiply two estimates, and windows cut keys at quantiles: they need
@@ -45,6 +45,13 @@ _LEAST_QUOTA = 16
 
 _ROW_BITS = (1 << 33) - 1
 """In the number that Spark gives a record these bits count the rows of a partition, the others the partitions."""
+
+_CERTAIN = 8
+"""Sampled rows from which on a key is tracked: chance makes them differ from what it has by a third. Keys drawn once or
+twice are no heavier than those that were not drawn, but each stands for all of these."""
+
+_LARGE = 0.001
+"""The share of the load from which on a key is tracked however few of its rows were drawn: they may be heavy rows."""
 
 _LONGEST = 256
 """Bytes of a key that a report can show. Longer keys are known by their hash, which is all that a plan needs."""
@@ -174,15 +181,22 @@ def histogram_of_sample(
     counts = sum_by(group, sample.stands_for, len(hashes))
     loads = sum_by(group, sample.stands_for * sample.load, len(hashes))
     share = sample.share
-    if share < 1.0:
-        tracked = min(tracked, _HEAVY)
+    seen = np.bincount(group, minlength=len(hashes))
     heavy = np.argsort(-loads, kind="stable")[:tracked]
+    if share < 1.0:
+        heavy = heavy[:_HEAVY]
+        certain = (seen[heavy] >= _CERTAIN) | (loads[heavy] > _LARGE * loads.sum())
+        heavy = heavy[certain]
     light = np.ones(len(hashes), np.bool_)
     light[heavy] = False
     homes = buckets_of(hashes[light], buckets)
-    rest_counts = sum_by(homes, counts[light], buckets)
-    rest_loads = sum_by(homes, loads[light], buckets)
-    distinct = sum_by(homes, _distinct(np.bincount(group, minlength=len(hashes))[light], share), buckets)
+    distinct = sum_by(homes, _distinct(seen[light], float(counts[light].sum()), share), buckets)
+    of_light = light[group]
+    homes_of_rows = buckets_of(sample.hashes[which][of_light], buckets)
+    weights = sample.stands_for[of_light], (sample.stands_for * sample.load)[of_light]
+    rest_counts, rest_loads = (
+        _of_buckets(homes_of_rows, each, sample.stands_for[of_light], buckets) for each in weights
+    )
     histogram = Histogram(
         sample.values[which].take(pa.array(first[heavy])),
         hashes[heavy],
@@ -193,6 +207,27 @@ def histogram_of_sample(
         key_names=keys.names,
     )
     return histogram.trimmed(histogram.capacity)
+
+
+def _of_buckets(homes: NDArray[np.int64], figures: Floats, stands_for: Floats, buckets: int) -> Floats:
+    """The sum of the sampled rows' figures by bucket, each moved towards the mean by what is chance of the sample.
+
+    Buckets differ in truth, and because few rows of each were drawn. That second part of their variance is known: a row
+    drawn with probability 1 / s adds (s - 1) / s times the square of what it stands for. The rest is the share of a
+    difference that is believed (Efron and Morris, 1973), so that a plan does not balance noise: less of it in a bucket
+    with much load, since its noise grows with its load. The total stays the same.
+    """
+    sums = sum_by(homes, figures, buckets)
+    mean, variance = float(sums.mean()), float(sums.var())
+    noise = float(figures @ (figures * (1.0 - 1.0 / stands_for))) / buckets
+    true = variance - noise
+    if not noise or true <= 0.0:
+        return sums if not noise else np.full(buckets, mean)
+    believed = true / variance
+    rough = mean + believed * (sums - mean)
+    believed_each = true / (true + noise * np.maximum(rough, 0.0) / mean)
+    better = mean + believed_each * (sums - mean)
+    return np.asarray(better * (sums.sum() / better.sum()))
 
 
 def key_array(structs: pa.StructArray, keys: KeyColumns) -> pa.Array:
@@ -219,10 +254,16 @@ def _may_be_long(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_binary(kind))
 
 
-def _distinct(seen: NDArray[np.int64], share: float) -> Floats:
-    """How many keys each sampled key stands for.
+def _distinct(seen: NDArray[np.int64], records: float, share: float) -> Floats:
+    """How many keys each sampled key stands for, if these keys have so many records in all.
 
-    A key seen once stands for the square root of 1 / share keys, any other for itself: the guaranteed-error
-    estimator of Charikar et al. (PODS 2000), whose error is the least that any estimator can promise.
+    One seen several times stands for itself. Those seen once stand for the others as well, whose number follows from
+    how many were seen once and twice (Chao, Scandinavian Journal of Statistics 1984): f1² / 2 f2, if all keys have
+    about as many records; else there are more. Since no record is drawn twice, it is that times 1 - keys / records.
     """
-    return np.where(seen == 1, np.sqrt(1.0 / share), 1.0)
+    once, twice = int((seen == 1).sum()), int((seen == 2).sum())
+    if share >= 1.0 or not once:
+        return np.ones(len(seen))
+    unseen = once * (once - 1) / (2 * (twice + 1))
+    every = (len(seen) + unseen) / (1.0 + unseen / records)
+    return np.where(seen == 1, max(1.0, (every - len(seen) + once) / once), 1.0)
