@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
 LEAST_BUDGET, MOST_BUDGET = 10_000, 50_000
-PER_SLOT = 200
-"""A budget of 200 per slot makes the load of a slot certain to 3.5 %."""
+PER_SLOT = 500
+"""A budget of 500 per slot makes the load of a slot certain to about 2 %."""
 
 LEAST_OF_GROUPS = 2_500
 """The least budget of a plan for one input. Joins multiply two estimates, and windows cut keys at quantiles: they need
