@@ -17,7 +17,9 @@ BUDGET, BUCKETS, PARTITIONS = 2_000, 512, 4
 KEYS = 50_000
 
 
-def sampled(keys: np.ndarray, loads: Floats | None = None, *, seed: int = 0) -> Histogram:
+def sampled(
+    keys: np.ndarray, loads: Floats | None = None, *, seed: int = 0, buckets: int = BUCKETS
+) -> Histogram:
     """The histogram of a sample of these records, drawn as Spark draws it."""
     random = np.random.default_rng(seed)
     rows = np.arange(len(keys)) // PARTITIONS
@@ -29,7 +31,7 @@ def sampled(keys: np.ndarray, loads: Floats | None = None, *, seed: int = 0) -> 
     load = np.ones(len(keys)) if loads is None else loads
     sample = KeySample([hash_keys(values)], [values], load[drawn], _stand_for(numbers, BUDGET))
     columns = KeyColumns(("k",), pa.int64(), (), ("k",), ())
-    return histogram_of_sample(sample, 0, columns, BUCKETS, tracked=1024)
+    return histogram_of_sample(sample, 0, columns, buckets, tracked=1024)
 
 
 def records(of_each: int) -> np.ndarray:
@@ -87,7 +89,9 @@ def test_keys_that_were_not_drawn_are_counted(of_each: int) -> None:
     assert sampled(records(of_each)).distinct == pytest.approx(KEYS, rel=0.1)
 
 
-def test_the_output_of_a_join_is_that_of_its_keys() -> None:
-    left, right = sampled(records(10)), sampled(records(1), seed=4)
+@pytest.mark.parametrize("buckets", [64, BUCKETS, 32_768])
+def test_the_output_of_a_join_is_that_of_its_keys(buckets: int) -> None:
+    """Also where there are more buckets than sampled records."""
+    left, right = sampled(records(10), buckets=buckets), sampled(records(1), seed=4, buckets=buckets)
     emitted = matched_load(left, right, "inner").total - left.total - right.total
     assert emitted == pytest.approx(10 * KEYS, rel=0.2)

@@ -190,7 +190,8 @@ def histogram_of_sample(
     light = np.ones(len(hashes), np.bool_)
     light[heavy] = False
     homes = buckets_of(hashes[light], buckets)
-    distinct = sum_by(homes, _distinct(seen[light], float(counts[light].sum()), share), buckets)
+    keys_for = _distinct(seen[light], float(counts[light].sum()), share)
+    distinct = _of_buckets(homes, keys_for, keys_for, buckets)
     of_light = light[group]
     homes_of_rows = buckets_of(sample.hashes[which][of_light], buckets)
     weights = sample.stands_for[of_light], (sample.stands_for * sample.load)[of_light]
@@ -210,10 +211,10 @@ def histogram_of_sample(
 
 
 def _of_buckets(homes: NDArray[np.int64], figures: Floats, stands_for: Floats, buckets: int) -> Floats:
-    """The sum of the sampled rows' figures by bucket, each moved towards the mean by what is chance of the sample.
+    """The sum of what was sampled by bucket, each sum moved towards the mean by what is chance of the sample.
 
-    Buckets differ in truth, and because few rows of each were drawn. That second part of their variance is known: a row
-    drawn with probability 1 / s adds (s - 1) / s times the square of what it stands for. The rest is the share of a
+    Buckets differ in truth, and because few rows or keys of each were drawn. That second part of their variance is
+    known: one that stands for s adds (s - 1) / s times the square of its figure. The rest is the share of a
     difference that is believed (Efron and Morris, 1973), so that a plan does not balance noise: less of it in a bucket
     with much load, since its noise grows with its load. The total stays the same.
     """
