@@ -123,7 +123,7 @@ def _thinned(
     number = f"`{free_name('__number', df.columns)}`"
     row, quota = (
         f"({number} & {_ROW_BITS}) + 1",
-        f"greatest({_LEAST_QUOTA}D, {budget}D / (({number} >> 33) + 1))",
+        f"greatest({_LEAST_QUOTA}D, {budget}D / (shiftright({number}, 33) + 1))",
     )
     # It is all SQL text, since every operator between two columns costs PySpark several calls to the JVM.
     numbered = df.select("*", F.expr(f"monotonically_increasing_id() as {number}"))
