@@ -121,10 +121,8 @@ def _thinned(
 ) -> DataFrame:
     """The sampled records: their number, the hash and value of every key, and their load if there is a weight."""
     number = f"`{free_name('__number', df.columns)}`"
-    row, quota = (
-        f"({number} & {_ROW_BITS}) + 1",
-        f"greatest({_LEAST_QUOTA}D, {budget}D / (shiftright({number}, 33) + 1))",
-    )
+    row = f"({number} & {_ROW_BITS}) + 1"
+    quota = f"greatest({_LEAST_QUOTA}D, {budget}D / (shiftright({number}, 33) + 1))"
     # It is all SQL text, since every operator between two columns costs PySpark several calls to the JVM.
     numbered = df.select("*", F.expr(f"monotonically_increasing_id() as {number}"))
     drawn = numbered.where(f"{row} <= {quota} or {LOTS} * ({row}) < {quota}")
@@ -185,8 +183,7 @@ def histogram_of_sample(
     heavy = np.argsort(-loads, kind="stable")[:tracked]
     if share < 1.0:
         heavy = heavy[:_HEAVY]
-        certain = (seen[heavy] >= _CERTAIN) | (loads[heavy] > _LARGE * loads.sum())
-        heavy = heavy[certain]
+        heavy = heavy[(seen[heavy] >= _CERTAIN) | (loads[heavy] > _LARGE * loads.sum())]
     light = np.ones(len(hashes), np.bool_)
     light[heavy] = False
     homes = buckets_of(hashes[light], buckets)
@@ -221,9 +218,11 @@ def _of_buckets(homes: NDArray[np.int64], figures: Floats, stands_for: Floats, b
     sums = sum_by(homes, figures, buckets)
     mean, variance = float(sums.mean()), float(sums.var())
     noise = float(figures @ (figures * (1.0 - 1.0 / stands_for))) / buckets
+    if not noise:
+        return sums
     true = variance - noise
-    if not noise or true <= 0.0:
-        return sums if not noise else np.full(buckets, mean)
+    if true <= 0.0:
+        return np.full(buckets, mean)
     believed = true / variance
     rough = mean + believed * (sums - mean)
     believed_each = true / (true + noise * np.maximum(rough, 0.0) / mean)
