@@ -73,7 +73,7 @@ def test_the_order_in_which_rows_arrive_does_not_matter(spark: SparkSession, con
 def test_rows_numbered_as_they_arrive_would_go_elsewhere(spark: SparkSession) -> None:
     """Guards the test above."""
     df = rows_with(spark, CONTENTS["rows of few kinds"])
-    keys, position = key_columns(df, "k"), F.monotonically_increasing_id()
+    keys, position = key_columns(df, "k"), "monotonically_increasing_id()"
     first, second = (
         outcome(_by_lot(arriving(df, reverse), keys, TABLE, "slot", position)) for reverse in (False, True)
     )

@@ -50,7 +50,7 @@ def test_the_slot_column_is_slot_of_for_every_key_type(
     routed = frames.left.select(
         "v",
         *(
-            slot_column(tables[kind], key_columns(frames.left, names).hash()).alias(kind)
+            slot_column(tables[kind], key_columns(frames.left, names).hash_term()).alias(kind)
             for kind, names in KEYS.items()
         ),
     )
@@ -117,7 +117,7 @@ def test_records_of_a_split_key_go_to_its_slots_in_their_shares(spark: SparkSess
         for shares in (list(shares_of_key.values()), None)
     )
     df = spark.range(0, 15_000, 1, 2).selectExpr("id % 5 as k", "(id div 5 + 0.5) / 3000 as lot")
-    slots = [slot_column(each, F.xxhash64("k"), F.col("lot")) for each in (table, equal)]
+    slots = [slot_column(each, "xxhash64(k)", "lot") for each in (table, equal)]
     rows = df.select("k", slots[0].alias("planned"), slots[1].alias("equal")).toArrow()
     for name, shares in (
         ("planned", shares_of_key),

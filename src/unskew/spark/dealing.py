@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from unskew.core.routing import RoutingTable
-from unskew.spark.keys import KeyColumns, column, free_name
-from unskew.spark.row_order import content_hashes, has_fixed_order, hashable_columns
+from unskew.spark.keys import KeyColumns, column, free_name, quoted
+from unskew.spark.row_order import content_hashes, has_fixed_order, rough_hash
 from unskew.spark.slot_expression import slot_column
 from unskew.spark.versions.placing import by_seat, seated
 
@@ -39,15 +39,15 @@ _MOST_NAMED = 1000
 def dealt(df: DataFrame, keys: KeyColumns, table: RoutingTable, name: str) -> DataFrame:
     """The rows with their slot in the column `name`; the slots of a split key share its rows as the table says."""
     if not table.is_split:
-        return df.withColumn(name, slot_column(table, keys.hash()))
+        return df.withColumn(name, slot_column(table, keys.hash_term()))
     if has_fixed_order(df):
-        return _by_lot(df, keys, table, name, F.monotonically_increasing_id())
+        return _by_lot(df, keys, table, name, "monotonically_increasing_id()")
     hashes = content_hashes(df)
     if hashes is None:
-        return _by_lot(df, keys, table, name, F.spark_partition_id(), *hashable_columns(df))
+        return _by_lot(df, keys, table, name, "spark_partition_id()", rough_hash(df))
     split = _is_split(table, keys.hash())
-    in_order = df.sortWithinPartitions(*(F.when(split, each) for each in hashes))
-    return _by_lot(in_order, keys, table, name, F.monotonically_increasing_id())
+    in_order = df.sortWithinPartitions(*(F.when(split, F.expr(each)) for each in hashes))
+    return _by_lot(in_order, keys, table, name, "monotonically_increasing_id()")
 
 
 def dealt_out(df: DataFrame, keys: KeyColumns, table: RoutingTable, name: str) -> DataFrame:
@@ -56,16 +56,18 @@ def dealt_out(df: DataFrame, keys: KeyColumns, table: RoutingTable, name: str) -
     return by_seat(dealt(df, keys, table, name), table.slots, seat).drop(name)
 
 
-def _by_lot(df: DataFrame, keys: KeyColumns, table: RoutingTable, name: str, *made_from: Column) -> DataFrame:
-    """The rows with their slot, where a number made from these columns decides about rows of split keys.
+def _by_lot(df: DataFrame, keys: KeyColumns, table: RoutingTable, name: str, *made_from: str) -> DataFrame:
+    """The rows with their slot, where a number made from these expressions decides about rows of split keys.
 
     The number is a column of its own, which Spark computes once for every row. Inside the expression of the slot it
     would count only the rows that reach it, and differently in each branch.
     """
-    lot = free_name("__lot", df.columns, [name])
+    lot, key_hash = (free_name(f"__{each}", df.columns, [name]) for each in ("lot", "hash"))
     # the upper 53 bits of a hash, as a number from 0 to below 1
-    numbered = df.withColumn(lot, F.shiftrightunsigned(F.xxhash64(*made_from), 11) * F.lit(2.0**-53))
-    return numbered.withColumn(name, slot_column(table, keys.hash(), column(lot))).drop(lot)
+    number = f"shiftrightunsigned(xxhash64({', '.join(made_from)}), 11) * {2.0**-53!r}D as {quoted(lot)}"
+    numbered = df.select("*", F.expr(number), keys.hash().alias(key_hash))
+    slot = slot_column(table, quoted(key_hash), quoted(lot))
+    return numbered.withColumn(name, slot).drop(lot, key_hash)
 
 
 def _is_split(table: RoutingTable, key_hash: Column) -> Column:

@@ -318,7 +318,7 @@ class Grouped:
 
     def _seat(self, table: RoutingTable) -> Column:
         """What rows placed by the table are shuffled by."""
-        return seat_column(self.df.sparkSession, table, self.keys.hash())
+        return seat_column(self.df.sparkSession, table, self.keys.hash_term())
 
     def _on_slot_column(self, table: RoutingTable, name: str, *, cogrouped: bool = False) -> GroupedData:
         """Rows shuffled and grouped by key and slot, a column called `name` that the user's function must not see."""

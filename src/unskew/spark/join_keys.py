@@ -67,13 +67,16 @@ class KeyPart:
     null_safe: bool = False
     tries: bool = False
 
+    @property
+    def text(self) -> str:
+        """The compared value in SQL."""
+        if not self.cast:
+            return quoted(self.name)
+        return f"{'try_cast' if self.tries else 'cast'}({quoted(self.name)} as {self.cast})"
+
     def column(self) -> Column:
         """The compared value as a column of its DataFrame."""
-        if not self.cast:
-            return column(self.name)
-        if self.tries:
-            return F.expr(f"try_cast({quoted(self.name)} as {self.cast})")
-        return column(self.name).cast(self.cast)
+        return F.expr(self.text)
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, reduce
-from operator import and_
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
@@ -19,13 +18,13 @@ from unskew.core.histogram import Histogram
 from unskew.core.join_load import without_null
 from unskew.core.routing import RoutingTable
 from unskew.spark.join_keys import KeyPart
-from unskew.spark.keys import KeyColumns, column, field, free_name, key_columns
-from unskew.spark.row_order import has_fixed_order, hashable_columns
-from unskew.spark.slot_expression import slot_column
+from unskew.spark.keys import KeyColumns, field, free_name, key_columns, quoted
+from unskew.spark.row_order import has_fixed_order, rough_hash
+from unskew.spark.slot_expression import slot_term
 from unskew.spark.versions.placing import by_slot_and_key
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
 
 @dataclass(frozen=True)
@@ -50,11 +49,16 @@ class Side:
             each.nullable and not part.null_safe for each, part in zip(fields, self.parts, strict=True)
         )
 
-    @cached_property
-    def has_key(self) -> Column:
-        """No part of the key is null that has to be equal; NaN is a key like any other."""
-        needed = [part.column().isNotNull() for part in self.parts if not part.null_safe]
-        return reduce(and_, needed, F.lit(True))
+    @property
+    def key_hash(self) -> str:
+        """The 64-bit hash of the key, in SQL."""
+        return f"xxhash64({', '.join(part.text for part in self.parts)})"
+
+    @property
+    def has_key(self) -> str:
+        """No part of the key is null that has to be equal; NaN is a key like any other. In SQL."""
+        needed = [f"{part.text} is not null" for part in self.parts if not part.null_safe]
+        return f"({' and '.join(needed) or 'true'})"
 
     @cached_property
     def measured(self) -> DataFrame:
@@ -63,16 +67,14 @@ class Side:
         A key with a null that matches nothing is null as a whole. Rows with such a key are not filtered out where the
         join does: Spark would then have to look at the key of every row, not only at those that are sampled.
         """
-        key = {
-            name: F.when(self.has_key, part.column())
-            if self.has_nulls and len(self.parts) > 1
-            else part.column()
+        whole = len(self.parts) == 1 or not self.has_nulls
+        columns = [
+            f"{part.text if whole else f'if({self.has_key}, {part.text}, null)'} as {quoted(name)}"
             for name, part in zip(self.names, self.parts, strict=True)
-        }
-        columns = [value.alias(name) for name, value in key.items()]
+        ]
         if self.weight is not None:
-            columns.append(column(self.weight).alias(free_name("__weight", self.names)))
-        return self.df.select(*columns)
+            columns.append(f"{quoted(self.weight)} as {quoted(free_name('__weight', self.names))}")
+        return self.df.selectExpr(*columns)
 
     @cached_property
     def keys(self) -> KeyColumns:
@@ -92,16 +94,16 @@ class Side:
 
     def routed(self, table: RoutingTable, name: str, *, spread: bool) -> DataFrame:
         """The rows in the partitions of their slots, with the column `name` that tells slots apart."""
-        slot = slot_column(table, F.xxhash64(*(part.column() for part in self.parts)))
+        slot = slot_term(table, self.key_hash)
         if spread and self.has_nulls:
-            slot = F.when(self.has_key, slot).otherwise(spread_slot(self.df, table.slots))
+            slot = f"if({self.has_key}, {slot}, {spread_slot(self.df, table.slots)})"
         # never null, but only this tells Spark
-        slots = self.df.withColumn(name, F.coalesce(slot, F.lit(0)))
+        slots = self.df.withColumn(name, F.expr(f"coalesce({slot}, 0)"))
         return by_slot_and_key(slots, table.slots, name, [part.column() for part in self.parts])
 
 
-def spread_slot(df: DataFrame, slots: int) -> Column:
-    """Any slot for a row that matches nothing, so that such rows are spread evenly whatever they hold.
+def spread_slot(df: DataFrame, slots: int) -> str:
+    """Any slot for a row that matches nothing, in SQL, so that such rows are spread evenly whatever they hold.
 
     A task that runs again, since its output was lost, must send every row where it sent it before: a reducer that has
     read the first output and one that reads the second would else both get a row, or neither. Spark deals rows in turn,
@@ -110,15 +112,16 @@ def spread_slot(df: DataFrame, slots: int) -> Column:
     the slot is a function of the number of the map task, which stays the same, and of what the row holds. Rows equal in
     every column then share a slot within one map task, and are spread over the slots by the map tasks.
     """
-    by_content = F.pmod(F.xxhash64(F.lit(0), *hashable_columns(df)), F.lit(slots)) + F.spark_partition_id()
-    turn = row_number() if has_fixed_order(df) else by_content
-    return F.pmod(turn, F.lit(slots)).cast("int")
+    by_content = f"pmod({rough_hash(df)}, {slots}) + spark_partition_id()"
+    turn = ROW_NUMBER if has_fixed_order(df) else by_content
+    return f"cast(pmod({turn}, {slots}) as int)"
 
 
-def row_number() -> Column:
-    """The number of a row within its partition, counted from the number of the partition, as rows come."""
-    # of this number the low 33 bits count the rows of a partition
-    return F.monotonically_increasing_id().bitwiseAND((1 << 33) - 1) + F.spark_partition_id()
+ROW_NUMBER = f"((monotonically_increasing_id() & {(1 << 33) - 1}) + spark_partition_id())"
+"""The number of a row within its partition, counted from the number of the partition, as rows come; in SQL.
+
+Of the number that Spark gives a record the low 33 bits count the rows of a partition.
+"""
 
 
 def part_names(df: DataFrame, parts: Sequence[KeyPart]) -> tuple[str, ...]:

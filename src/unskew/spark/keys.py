@@ -14,6 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from unskew.spark.sql_terms import Term, as_column, call
 from unskew.spark.versions.errors import condition_of
 
 if TYPE_CHECKING:
@@ -32,7 +33,8 @@ class KeyColumns:
 
     `names` are those that the user wrote (for an expression, the name that Spark gives it), `type` is the type of the
     key's hash and of its measured values: a struct for several columns. `exprs` are the columns that Spark groups by,
-    `parts` what the user wrote for them, `fields` their names and types in a result. If rows cannot be placed by this
+    `parts` what the user wrote for them, `fields` their names and types in a result, `texts` what they are in SQL if
+    all of them are columns given by name. If rows cannot be placed by this
     key, `obstacle` says why: only plain Spark can group by it then.
     """
 
@@ -42,6 +44,7 @@ class KeyColumns:
     parts: tuple[Part, ...] = dataclasses.field(compare=False, repr=False)
     fields: tuple[T.StructField, ...] = dataclasses.field(compare=False, repr=False)
     obstacle: str | None = None
+    texts: tuple[str, ...] | None = dataclasses.field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
         return ", ".join(self.names)
@@ -61,13 +64,22 @@ class KeyColumns:
 
     def hash(self) -> Column:
         """The 64-bit hash of the key."""
-        return F.xxhash64(*self.exprs)
+        return as_column(self.hash_term())
+
+    def hash_term(self) -> Term:
+        """The 64-bit hash of the key, as SQL text if the key has one."""
+        return call("xxhash64", *(self.texts or self.exprs))
 
     def values(self) -> list[Column]:
         """The key as columns of its `type`: an interval is the number that its hash is made from."""
+        return [as_column(value) for value in self.value_terms()]
+
+    def value_terms(self) -> list[Term]:
+        """The same, as SQL text where there is one."""
+        terms: Sequence[Term] = self.texts or self.exprs
         return [
-            _interval_as_number(expr, part.dataType)
-            for expr, part in zip(self.exprs, self.fields, strict=True)
+            _interval_as_number(as_column(term), part.dataType) if _is_interval(part.dataType) else term
+            for term, part in zip(terms, self.fields, strict=True)
         ]
 
     def positions(self, df: DataFrame) -> list[int | None]:
@@ -107,7 +119,7 @@ def named_key_columns(df: DataFrame, key: Key, *more: Part) -> KeyColumns:
         raise ValueError(f"a key column is named twice: {', '.join(map(str, parts))}; name each once")
     keys = key_columns(df, [column(name) for name in names])
     for part in keys.fields:
-        if isinstance(part.dataType, T.DayTimeIntervalType | T.YearMonthIntervalType):
+        if _is_interval(part.dataType):
             raise ValueError(_refused(part.dataType, part.name))
     return replace(keys, names=tuple(map(str, parts)))
 
@@ -136,8 +148,15 @@ def grouping_columns(df: DataFrame, key: Key, *more: Part) -> KeyColumns:
     if not obstacles:
         parts_of_key = list(zip(distinct_names(names), types, strict=True))
         key_type = types[0] if len(types) == 1 else pa.struct(parts_of_key)
+    texts = [_text(df, part) for part in parts]
     return KeyColumns(
-        tuple(names), key_type, tuple(exprs), parts, tuple(fields), obstacles[0] if obstacles else None
+        tuple(names),
+        key_type,
+        tuple(exprs),
+        parts,
+        tuple(fields),
+        obstacles[0] if obstacles else None,
+        None if None in texts else tuple(filter(None, texts)),
     )
 
 
@@ -175,6 +194,11 @@ def _expression(df: DataFrame, part: Part) -> Column:
             )
         return df[part - 1]
     raise ValueError(f"a key column is a name, a Column or a position, not {part!r}")
+
+
+def _text(df: DataFrame, part: Part) -> str | None:
+    """This part of a key in SQL, if it is a column given by name."""
+    return quoted(part) if isinstance(part, str) and _only_column(df, part) is not None else None
 
 
 def _only_column(df: DataFrame, name: str) -> T.StructField | None:
@@ -375,10 +399,11 @@ def _refused(spark_type: T.DataType, name: str) -> str:
 
 
 def _has_interval(spark_type: T.StructType) -> bool:
-    return any(
-        isinstance(part.dataType, T.DayTimeIntervalType | T.YearMonthIntervalType)
-        for part in spark_type.fields
-    )
+    return any(_is_interval(part.dataType) for part in spark_type.fields)
+
+
+def _is_interval(spark_type: T.DataType) -> bool:
+    return isinstance(spark_type, T.DayTimeIntervalType | T.YearMonthIntervalType)
 
 
 def _interval_as_number(expr: Column, spark_type: T.DataType) -> Column:
@@ -390,9 +415,7 @@ def _interval_as_number(expr: Column, spark_type: T.DataType) -> Column:
     if isinstance(spark_type, T.YearMonthIntervalType):
         months = expr.cast("interval year to month")
         return (unit("YEAR", months) * 12 + unit("MONTH", months)).cast("int")
-    if isinstance(spark_type, T.DayTimeIntervalType):
-        time = expr.cast("interval day to second")
-        minutes = (unit("DAY", time) * 24 + unit("HOUR", time)) * 60 + unit("MINUTE", time)
-        micros = (F.extract(F.lit("SECOND"), time) * 1_000_000).cast("long")
-        return minutes * 60_000_000 + micros
-    return expr
+    time = expr.cast("interval day to second")
+    minutes = (unit("DAY", time) * 24 + unit("HOUR", time)) * 60 + unit("MINUTE", time)
+    micros = (F.extract(F.lit("SECOND"), time) * 1_000_000).cast("long")
+    return minutes * 60_000_000 + micros

@@ -26,7 +26,7 @@ from unskew.spark.keys import KeyColumns, column
 from unskew.spark.over_functions import EDGE, ROWS, Call, Part, Total, part_of
 from unskew.spark.over_layout import Layout, Reach
 from unskew.spark.over_order import OrderColumn, Values, before
-from unskew.spark.row_order import hashable_columns
+from unskew.spark.row_order import rough_hash
 from unskew.spark.slot_expression import slot_column
 from unskew.spark.versions.placing import by_seat, seated
 
@@ -129,7 +129,7 @@ def _interval(layout: Layout) -> Column:
 
 def _with_intervals(df: DataFrame, keys: KeyColumns, layout: Layout, interval: Column) -> DataFrame:
     """The rows with the number of their hot key or the slot of any other, and the number of their interval."""
-    return df.select("*", slot_column(layout.table, keys.hash()).alias(_HOME)).select("*", interval)
+    return df.select("*", slot_column(layout.table, keys.hash_term()).alias(_HOME)).select("*", interval)
 
 
 def _tree(order: Sequence[OrderColumn], places: Sequence[Values], first: int, low: int, high: int) -> Column:
@@ -144,7 +144,7 @@ def _tree(order: Sequence[OrderColumn], places: Sequence[Values], first: int, lo
 
 def _routed(rows: DataFrame, layout: Layout, *, copies: bool, ties: bool) -> DataFrame:
     """Rows with their intervals in the partitions of their slots, those near a cut in several."""
-    content = F.xxhash64(F.lit(0), *hashable_columns(rows.drop(_HOME, _INTERVAL)))
+    content = F.expr(rough_hash(rows.drop(_HOME, _INTERVAL)))
     interval = F.col(_INTERVAL)
     if copies:
         targets = F.when(interval < 0, F.array(F.lit(-1))).otherwise(
@@ -202,7 +202,7 @@ def _edges(
         *(expr.alias(f"{PREFIX}e{i}") for i, expr in enumerate(keys.columns())),
         is_first.alias(f"{PREFIX}is_first"),
         is_last.alias(f"{PREFIX}is_last"),
-        F.xxhash64(F.lit(0), *hashable_columns(hot.drop(_HOME, _INTERVAL))).alias(_TIE),
+        F.expr(rough_hash(hot.drop(_HOME, _INTERVAL))).alias(_TIE),
     ).where(F.col(f"{PREFIX}is_first") | F.col(f"{PREFIX}is_last"))
     names = [f"{PREFIX}e{i}" for i in range(len(keys.names))]
     by_row = Window.partitionBy(*names).orderBy(*(each.sort for each in order), F.col(_TIE))

@@ -45,7 +45,7 @@ def placed(df: DataFrame, keys: KeyColumns, table: RoutingTable) -> DataFrame:
         _tables.move_to_end(number)
         while len(_tables) > _MOST_TABLES:
             _tables.popitem(last=False)
-    return by_seat(df, table.slots, seat_column(df.sparkSession, table, keys.hash()))
+    return by_seat(df, table.slots, seat_column(df.sparkSession, table, keys.hash_term()))
 
 
 def placed_by(
@@ -65,7 +65,7 @@ def placed_by(
         table = _tables.get(int(shown[1])) if shown else None
         if table is None or (wanted is not None and not table.same_routes(wanted)):
             continue
-        if _needs_no_shuffle(df, keys, seat_column(df.sparkSession, table, keys.hash())):
+        if _needs_no_shuffle(df, keys, seat_column(df.sparkSession, table, keys.hash_term())):
             return table
     return None
 

@@ -12,15 +12,14 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from unskew.spark.explained import Node, explained
-from unskew.spark.keys import column
+from unskew.spark.keys import quoted
 from unskew.spark.versions.types import is_variant
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
 _FIXED_ORDER = frozenset(
     (
@@ -62,8 +61,8 @@ def has_fixed_order(df: DataFrame) -> bool:
     return plan is not None and all(node.name in _FIXED_ORDER for node in plan.physical.walk())
 
 
-def content_hashes(df: DataFrame) -> tuple[Column, Column] | None:
-    """Two 64-bit hashes that are both equal only for rows that are equal in every byte; None if not all can be hashed.
+def content_hashes(df: DataFrame) -> tuple[str, str] | None:
+    """Two 64-bit hashes, in SQL, both equal only for rows that are equal in every byte; None if not all can be hashed.
 
     What cannot be hashed are variants, maps inside other values, and columns that share a name.
     """
@@ -71,41 +70,46 @@ def content_hashes(df: DataFrame) -> tuple[Column, Column] | None:
     if content is None:
         return None
     # the second hash starts from another state, so that what collides in the first does not collide in it
-    return F.xxhash64(*content), F.xxhash64(F.lit(1), *content)
+    return f"xxhash64({', '.join(content)})", f"xxhash64({', '.join(['1', *content])})"
 
 
-def _content(df: DataFrame) -> list[Column] | None:
-    """Columns whose hashes are equal only if rows are equal in every byte; None if there are none that say so.
+def rough_hash(df: DataFrame) -> str:
+    """A 64-bit hash, in SQL, of all that can be hashed of a row."""
+    return f"xxhash64({', '.join(['0', *_hashable(df)])})"
+
+
+def _content(df: DataFrame) -> list[str] | None:
+    """Expressions whose hashes are equal only if rows are equal in every byte; None if there are none that say so.
 
     Spark hashes 0.0 and -0.0 alike, and strings that a collation takes for equal: their text tells them apart.
     """
-    columns = hashable_columns(df)
+    columns = _hashable(df)
     if len(columns) < len(df.columns):
         return None
     texts = [
-        each.cast("string")
+        f"cast({each} as string)"
         for each, field in zip(columns, df.schema.fields, strict=True)
         if _hides_differences(field.dataType)
     ]
     return [*columns, *texts]
 
 
-def hashable_columns(df: DataFrame) -> list[Column]:
-    """The columns that Spark can hash and whose names are unambiguous."""
+def _hashable(df: DataFrame) -> list[str]:
+    """The columns, in SQL, that Spark can hash and whose names are unambiguous."""
     count = Counter(name.lower() for name in df.columns)
     columns = [
-        _as_hashed(column(each.name), each.dataType)
+        _as_hashed(quoted(each.name), each.dataType)
         for each in df.schema.fields
         if count[each.name.lower()] == 1
     ]
     return [each for each in columns if each is not None]
 
 
-def _as_hashed(value: Column, data_type: T.DataType) -> Column | None:
+def _as_hashed(value: str, data_type: T.DataType) -> str | None:
     """The value, or the entries of a map, which Spark can hash although it refuses maps; None for what it cannot."""
     if isinstance(data_type, T.MapType):
         hashable = _is_hashable(data_type.keyType) and _is_hashable(data_type.valueType)
-        return F.map_entries(value) if hashable else None
+        return f"map_entries({value})" if hashable else None
     return value if _is_hashable(data_type) else None
 
 

@@ -15,6 +15,7 @@ from unskew.core.plan import Plan
 from unskew.spark.keys import Key, Part, check_frame, key_columns
 from unskew.spark.settings import DEFAULT_PARTITIONS, setting
 from unskew.spark.slot_expression import fingerprint, int_list, number_of_hash, shortened
+from unskew.spark.sql_terms import as_column, call, get
 from unskew.spark.versions.placing import salt_for
 
 if TYPE_CHECKING:
@@ -56,12 +57,12 @@ def salt(plan: Plan, df: DataFrame, key: Key | None = None, *more: Part) -> Colu
     table = plan.table
     if not len(table.hashes):
         return F.lit(0)
-    key_hash = keys.hash()
+    key_hash = keys.hash_term()
     # Of a key that is not heavy the number is 0, there is no slot at -1, and without a slot the salt is 0.
-    slot = F.get(int_list(table.heavy_slots), number_of_hash(table.hashes, key_hash) - 1)
-    number = salt_for(keys.columns(), slot, table.slots).cast("bigint") + _OFFSET
-    shown = shortened(number, F.lit(fingerprint(table)), F.bit_count(key_hash))
-    return (shown - _OFFSET).cast("int")
+    slot = get(int_list(table.heavy_slots), as_column(number_of_hash(table.hashes, key_hash)) - 1)
+    number = salt_for(keys.columns(), as_column(slot), table.slots).cast("bigint") + _OFFSET
+    shown = shortened(number, str(fingerprint(table)), call("bit_count", key_hash))
+    return (as_column(shown) - _OFFSET).cast("int")
 
 
 def _check_plan(plan: Plan) -> None:

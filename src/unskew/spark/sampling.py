@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial, reduce
-from operator import add
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,7 +23,8 @@ from pyspark.sql import functions as F
 
 from unskew.core.hashing import Hashes, buckets_of
 from unskew.core.histogram import Floats, Histogram, Measures, sum_by
-from unskew.spark.keys import LOTS, KeyColumns, column, free_name
+from unskew.spark.keys import LOTS, KeyColumns, column, free_name, quoted
+from unskew.spark.sql_terms import Term, as_column, at_most, call, first_of, named
 from unskew.spark.versions.collecting import arrow_table
 
 if TYPE_CHECKING:
@@ -123,16 +123,14 @@ def _thinned(
     number = f"`{free_name('__number', df.columns)}`"
     row = f"({number} & {_ROW_BITS}) + 1"
     quota = f"greatest({_LEAST_QUOTA}D, {budget}D / (shiftright({number}, 33) + 1))"
-    # It is all SQL text, since every operator between two columns costs PySpark several calls to the JVM.
-    numbered = df.select("*", F.expr(f"monotonically_increasing_id() as {number}"))
+    numbered = df.selectExpr("*", f"monotonically_increasing_id() as {number}")
     drawn = numbered.where(f"{row} <= {quota} or {LOTS} * ({row}) < {quota}")
-    columns = [F.expr(f"{number} as number")]
+    columns: list[Term] = [f"{number} as number"]
     if weight is not None:
-        columns.append(F.coalesce(column(weight).cast("double"), F.lit(0.0)).alias("load"))
+        columns.append(f"coalesce(cast({quoted(weight)} as double), 0D) as load")
     for i, key in enumerate(keys):
-        columns += [key.hash().alias(f"h{i}"), _value(key).alias(f"k{i}")]
-    columns += [each.alias(f"m{i}") for i, each in enumerate(more)]
-    return drawn.select(*columns)
+        columns += [named(key.hash_term(), f"h{i}"), named(_value(key), f"k{i}")]
+    return drawn.select(*map(as_column, columns), *(each.alias(f"m{i}") for i, each in enumerate(more)))
 
 
 def _stand_for(numbers: NDArray[np.int64], budget: int) -> Floats:
@@ -239,15 +237,15 @@ def key_array(structs: pa.StructArray, keys: KeyColumns) -> pa.Array:
     return pa.StructArray.from_arrays(columns, names=names).cast(keys.type)
 
 
-def _value(keys: KeyColumns) -> Column:
+def _value(keys: KeyColumns) -> Term:
     """The key columns, under names of our own since the user's may be ambiguous; null if too long to collect."""
-    parts = keys.values()
-    value = F.struct(*(part.alias(f"p{i}") for i, part in enumerate(parts)))
+    parts = keys.value_terms()
+    value = call("struct", *(named(part, f"p{i}") for i, part in enumerate(parts)))
     texts = [part for part, kind in zip(parts, keys.types(), strict=True) if _may_be_long(kind)]
     if not texts:
         return value
-    length = reduce(add, (F.coalesce(F.octet_length(part), F.lit(0)) for part in texts))
-    return F.when(length <= _LONGEST, value)
+    lengths = [call("coalesce", call("octet_length", part), "0") for part in texts]
+    return first_of([(at_most(lengths, _LONGEST), value)], "null")
 
 
 def _may_be_long(kind: pa.DataType) -> bool:

@@ -3,7 +3,7 @@
 The expression needs no join and no column of its own. Buckets are an array literal. A heavy hash is in one
 of two cells of another array (cuckoo hashing), so a record costs two look-ups however many keys are heavy. The arrays
 are written as JSON text that Spark's optimizer folds into literals: building 10⁴ elements one by one through the
-Python API would take seconds.
+Python API would take seconds. For the same reason the whole expression is SQL text (`sql_terms`).
 
 Spark prints a literal in full wherever it prints the expression, but of a function only the first arguments: 25, unless
 `spark.sql.debug.maxToStringFields` says otherwise. So the look-up is the 26th argument of `least`, after 25 numbers
@@ -18,7 +18,7 @@ The name of a column without an alias is another text, in which nothing is cut; 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,7 +28,9 @@ from pyspark.sql import functions as F
 
 from unskew.core.hashing import Hashes
 from unskew.core.routing import RoutingTable
+from unskew.spark import sql_terms
 from unskew.spark.keys import KeyColumns
+from unskew.spark.sql_terms import Term
 from unskew.spark.versions import placing, subqueries
 
 if TYPE_CHECKING:
@@ -60,42 +62,47 @@ _FUNCTIONS = {
 
 
 def slot_column(
-    table: RoutingTable, key_hash: Column, lot: Column | None = None, seats: Numbers | None = None
+    table: RoutingTable, key_hash: Term, lot: str | None = None, seats: Numbers | None = None
 ) -> Column:
+    """`slot_term` as a column."""
+    return sql_terms.as_column(slot_term(table, key_hash, lot, seats))
+
+
+def slot_term(
+    table: RoutingTable, key_hash: Term, lot: str | None = None, seats: Numbers | None = None
+) -> Term:
     """The slot of a record as an expression over the hash of its key; never null.
 
     Equal to `RoutingTable.slot_of_hashes`. If the table has split rows, `lot` (from 0 to below 1, and evenly
-    distributed) decides which slot of a split row a record goes to; see `dealing`. In the text of plans the expression
-    starts with `-least(f, `, where f is the table's `fingerprint`. With `seats`, one number for each slot, the column
-    has these instead of the slots (see `unskew.spark.versions.placing`).
+    distributed) decides which slot of a split row a record goes to, and both are SQL text; see `dealing`. In the text
+    of plans the expression starts with `-least(f, `, where f is the table's `fingerprint`. With `seats`, one number for
+    each slot, the expression has these instead of the slots (see `unskew.spark.versions.placing`).
     """
-    if table.is_split and lot is None:
+    if table.is_split and (lot is None or not isinstance(key_hash, str)):
         raise ValueError("the table splits keys over slots: pass a lot for each record")
     # Spark takes a common part of an expression, here the hash, from the same computation.
-    return shortened(_look_up(table, key_hash, lot, seats), F.lit(fingerprint(table)), F.bit_count(key_hash))
+    slot = _look_up(table, key_hash, lot, seats)
+    return shortened(slot, str(fingerprint(table)), sql_terms.call("bit_count", key_hash))
 
 
-def shortened(number: Column, *shown: Column) -> Column:
-    """A number of 0 or more, of whose expression plans show only the columns `shown`, which are 0 or more as well."""
+def shortened(number: Term, *shown: Term) -> Term:
+    """A number of 0 or more, of whose expression plans show only the terms `shown`, which are 0 or more as well."""
     # Only there to be read: minus the number is at most 0, which is never more than these.
-    padding = [F.lit(0)] * (_SHOWN_ARGUMENTS - len(shown))
+    padding = ["0"] * (_SHOWN_ARGUMENTS - len(shown))
     # The arrays hold no null, but only the literals tell Spark: else a join would filter on the slot again.
-    return -F.least(*shown, *padding, -number)
+    return sql_terms.minus(sql_terms.call("least", *shown, *padding, sql_terms.minus(number)))
 
 
-def number_of_hash(hashes: Hashes, key_hash: Column) -> Column:
+def number_of_hash(hashes: Hashes, key_hash: Term) -> Term:
     """The number of a hash among `hashes`, which are distinct, counted from 1; 0 if it is none of them."""
     cells, keys = cuckoo_cells(hashes)
-    held, numbers = int_list(keys, "array<bigint>"), int_list(cells + 1)
-    first, second = (_cell(key_hash, shift, len(cells)) for shift in _SHIFTS)
-    number = F.when(F.get(held, first) == key_hash, F.get(numbers, first)).when(
-        F.get(held, second) == key_hash, F.get(numbers, second)
-    )
-    return shortened(F.coalesce(number, F.lit(0)), F.bit_count(key_hash))
+    numbers = int_list(cells + 1)
+    number = _held(keys, key_hash, lambda cell: sql_terms.get(numbers, cell), "0")
+    return shortened(number, sql_terms.call("bit_count", key_hash))
 
 
-def int_list(values: NDArray[Any], spark_type: str = "array<int>") -> Column:
-    """Whole numbers as a literal array."""
+def int_list(values: NDArray[Any], spark_type: str = "array<int>") -> str:
+    """Whole numbers as a literal array, in SQL."""
     return _literal(values.tolist(), spark_type)
 
 
@@ -112,15 +119,15 @@ def slot_subquery(table: RoutingTable, keys: KeyColumns, session: SparkSession) 
     seats = placing.seats(session, table.slots)
     by_name = all(isinstance(part, str) and part.lower() not in _FUNCTIONS for part in keys.parts)
     if not by_name or not subqueries.allowed(session):
-        return slot_column(table, keys.hash(), seats=seats)
+        return slot_column(table, keys.hash_term(), seats=seats)
     # Without a column: one of the name of a key would hide the key.
     one_row = session.sql("SELECT 1").select()
     key_hash = F.xxhash64(*(column.outer() for column in keys.columns()))
-    slot = slot_column(table, F.col("hash"), seats=seats).alias("slot")
+    slot = slot_column(table, "hash", seats=seats).alias("slot")
     return one_row.select(key_hash.alias("hash")).select(slot).scalar()
 
 
-def seat_column(session: SparkSession, table: RoutingTable, key_hash: Column) -> Column:
+def seat_column(session: SparkSession, table: RoutingTable, key_hash: Term) -> Column:
     """What rows are shuffled by and grouped by to be placed by the table: `slot_column`, of seats before Spark 4.1."""
     return slot_column(table, key_hash, seats=placing.seats(session, table.slots))
 
@@ -139,25 +146,23 @@ def fingerprint(table: RoutingTable) -> int:
     return xxhash.xxh64_intdigest(content.astype("<i8").tobytes()) % (2**31 - 1) + 1
 
 
-def _look_up(table: RoutingTable, key_hash: Column, lot: Column | None, seats: Numbers | None) -> Column:
-    buckets = len(table.buckets)
-    if buckets & (buckets - 1) == 0:
-        bucket = key_hash.bitwiseAND(F.lit(buckets - 1)).cast("int")
-    else:
-        bucket = F.pmod(key_hash, F.lit(buckets)).cast("int")
+def _look_up(table: RoutingTable, key_hash: Term, lot: str | None, seats: Numbers | None) -> Term:
     numbers = np.arange(table.slots) if seats is None else seats
-    slot = F.get(_literal(numbers[table.buckets].tolist(), "array<int>"), bucket)
+    bucket = sql_terms.remainder(key_hash, len(table.buckets))
+    slot = sql_terms.get(int_list(numbers[table.buckets]), bucket)
     if not len(table.hashes):
         return slot
     cells, keys = cuckoo_cells(table.hashes)
-    held = _literal(keys.tolist(), "array<bigint>")
-    slots = _slots_by_cell(table, cells, lot, numbers)
-    first, second = (_cell(key_hash, shift, len(cells)) for shift in _SHIFTS)
-    return (
-        F.when(F.get(held, first) == key_hash, slots(first))
-        .when(F.get(held, second) == key_hash, slots(second))
-        .otherwise(slot)
-    )
+    return _held(keys, key_hash, _slots_by_cell(table, cells, lot, numbers), slot)
+
+
+def _held(keys: NDArray[np.int64], key_hash: Term, of_cell: Callable[[Term], Term], otherwise: Term) -> Term:
+    """What belongs to the cell that holds the hash, of the two cells that it points to."""
+    held = int_list(keys, "array<bigint>")
+    mask = len(keys) - 1
+    cells = [sql_terms.low_bits(key_hash, shift, mask) for shift in _SHIFTS]
+    cases = [(sql_terms.equal(sql_terms.get(held, cell), key_hash), of_cell(cell)) for cell in cells]
+    return sql_terms.first_of(cases, otherwise)
 
 
 def cuckoo_cells(hashes: Hashes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -197,38 +202,25 @@ def _place(hashes: Hashes, bits: int) -> NDArray[np.int64] | None:
     return np.array(cells, dtype=np.int64)
 
 
-def _cell(key_hash: Column, shift: int, cells: int) -> Column:
-    return F.shiftrightunsigned(key_hash, shift).bitwiseAND(F.lit(cells - 1)).cast("int")
-
-
 def _slots_by_cell(
-    table: RoutingTable, cells: NDArray[np.int64], lot: Column | None, numbers: Numbers
-) -> Any:
-    """Cell column → column of the numbers of slots."""
+    table: RoutingTable, cells: NDArray[np.int64], lot: str | None, numbers: Numbers
+) -> Callable[[Term], Term]:
+    """Cell → number of its slot, both as terms."""
     rows = np.maximum(cells, 0)
-    if lot is None or not table.is_split:
-        slots = _literal(np.where(cells >= 0, numbers[table.heavy_slots[rows]], 0).tolist(), "array<int>")
-        return lambda cell: F.get(slots, cell)
+    if not table.is_split:
+        slots = int_list(np.where(cells >= 0, numbers[table.heavy_slots[rows]], 0))
+        return lambda cell: sql_terms.get(slots, cell)
     keep, other = alias_tables(table)
-    first, length = (
-        _literal(values[rows].tolist(), "array<int>") for values in (table.offsets[:-1], table.lengths)
-    )
-    keeps, choices, others = (
-        _literal(values.tolist(), kind)
-        for values, kind in (
-            (keep, "array<double>"),
-            (numbers[table.choices], "array<int>"),
-            (numbers[other], "array<int>"),
-        )
-    )
+    first, length = int_list(table.offsets[:-1][rows]), int_list(table.lengths[rows])
+    choices, others = int_list(numbers[table.choices]), int_list(numbers[other])
+    keeps = _literal(keep.tolist(), "array<double>")
 
-    def slot(cell: Column) -> Column:
-        drawn = lot * F.get(length, cell)
-        whole = F.floor(drawn).cast("int")
-        entry = F.get(first, cell) + whole
-        return F.when(drawn - whole < F.get(keeps, entry), F.get(choices, entry)).otherwise(
-            F.get(others, entry)
-        )
+    def slot(cell: Term) -> Term:
+        drawn = f"({lot} * get({length}, {cell}))"
+        whole = f"cast(floor({drawn}) as int)"
+        entry = f"(get({first}, {cell}) + {whole})"
+        kept = f"{drawn} - {whole} < get({keeps}, {entry})"
+        return f"if({kept}, get({choices}, {entry}), get({others}, {entry}))"
 
     return slot
 
@@ -262,5 +254,5 @@ def alias_tables(table: RoutingTable) -> tuple[NDArray[np.float64], NDArray[np.i
     return keep, other
 
 
-def _literal(values: Iterable[Any], spark_type: str) -> Column:
-    return F.from_json(F.lit(json.dumps(values, separators=(",", ":"))), spark_type)
+def _literal(values: Iterable[Any], spark_type: str) -> str:
+    return f"from_json('{json.dumps(values, separators=(',', ':'))}', '{spark_type}')"

@@ -24,10 +24,11 @@ import numpy as np
 from pyspark.sql import functions as F
 
 from unskew.core.splitting.split_plan import SplitPlan
-from unskew.spark.join_routing import Side, row_number, spread_slot
-from unskew.spark.keys import free_name
-from unskew.spark.row_order import content_hashes, has_fixed_order, hashable_columns
-from unskew.spark.slot_expression import int_list, number_of_hash, shortened, slot_column
+from unskew.spark.join_routing import ROW_NUMBER, Side, spread_slot
+from unskew.spark.keys import free_name, quoted
+from unskew.spark.row_order import content_hashes, has_fixed_order, rough_hash
+from unskew.spark.slot_expression import int_list, number_of_hash, shortened, slot_term
+from unskew.spark.sql_terms import Term
 from unskew.spark.versions.placing import by_slot_and_key
 
 if TYPE_CHECKING:
@@ -49,61 +50,63 @@ def split_rows(
     """
     df = side.df
     parts, copies = (plan.rows, plan.columns) if which == 0 else (plan.columns, plan.rows)
-    grid_name, order, part, copy = (
+    grid_name, order_name, part_name, copy_name = (
         free_name(f"__{each}", df.columns, [name]) for each in ("grid", "order", "part", "copy")
     )
-    key_hash = F.xxhash64(*(each.column() for each in side.parts))
-    grid = number_of_hash(plan.hashes, key_hash)
-    home = slot_column(plan.table, key_hash)
+    grid, part, copy, home = map(quoted, (grid_name, part_name, copy_name, name))
+    number, slot = number_of_hash(plan.hashes, side.key_hash), slot_term(plan.table, side.key_hash)
     if side.has_nulls:
         # these match nothing, so any slot will do, but only one
-        grid = F.when(side.has_key, grid).otherwise(F.lit(0))
+        number = f"if({side.has_key}, {number}, 0)"
         if spread:
-            home = F.when(side.has_key, home).otherwise(spread_slot(df, plan.slots))
-    rows = df.withColumns({grid_name: grid, name: home})
-    grid = F.col(grid_name)
-    if parts.max(initial=1) == 1:
-        turn = F.lit(0).cast("long")  # nothing is dealt out, only copied
-    elif has_fixed_order(df):
-        turn = row_number()
-    elif (hashes := content_hashes(df)) is not None:
-        # cold rows stay as they come: they are never compared by content
-        place = (grid - 1).cast("long") * (1 << _HASH_BITS) + hashes[0].bitwiseAND((1 << _HASH_BITS) - 1)
-        as_it_comes = F.monotonically_increasing_id() + F.lit(-(2**63))
-        rows = rows.withColumn(order, F.when(grid > 0, place).otherwise(as_it_comes))
-        rows = rows.sortWithinPartitions(order, *hashes)
-        turn = row_number()
-    else:
-        turn = F.xxhash64(F.lit(0), *hashable_columns(df)).bitwiseAND((1 << 31) - 1) + F.spark_partition_id()
-    rows = rows.withColumn(part, _part(turn, _by_grid(parts, grid)))
+            slot = f"if({side.has_key}, {slot}, {spread_slot(df, plan.slots)})"
+    rows = df.selectExpr("*", f"{number} as {grid}", f"{slot} as {home}")
+    dealt_out = parts.max(initial=1) > 1
+    if dealt_out:
+        if has_fixed_order(df):
+            turn = ROW_NUMBER
+        elif (hashes := content_hashes(df)) is not None:
+            # cold rows stay as they come: they are never compared by content
+            mask = (1 << _HASH_BITS) - 1
+            place = f"cast({grid} - 1 as long) * {1 << _HASH_BITS} + ({hashes[0]} & {mask})"
+            as_it_comes = f"monotonically_increasing_id() + ({-(2**63) + 1} - 1)"
+            rows = rows.selectExpr(
+                "*", f"if({grid} > 0, {place}, {as_it_comes}) as {quoted(order_name)}"
+            ).sortWithinPartitions(order_name, *map(F.expr, hashes))
+            turn = ROW_NUMBER
+        else:
+            turn = f"(({rough_hash(df)} & {(1 << 31) - 1}) + spark_partition_id())"
+        rows = rows.selectExpr("*", f"{_part(turn, _by_grid(parts, grid))} as {part}")
     cells, starts = _cells(plan, which)
-    cell = _by_grid(starts, grid) + F.col(part)
+    cell = _by_grid(starts, grid)
     if copies.max(initial=1) > 1:
         numbers, kinds = np.unique(copies, return_inverse=True)
-        lists = [[0], *(list(range(n)) for n in numbers.tolist())]
+        lists = ", ".join(["array(0)", *(int_list(np.arange(n)) for n in numbers.tolist())])
         kind = _by_grid(kinds.reshape(-1) + 1, grid)
-        each_copy = F.get(F.array(*(int_list(np.array(numbers)) for numbers in lists)), kind)
-        rows = rows.withColumn(copy, F.explode(each_copy))
-        cell = _by_grid(starts, grid) + F.col(part) * _by_grid(copies, grid) + F.col(copy)
-    dealt = shortened(F.get(int_list(cells), cell))
+        rows = rows.selectExpr("*", f"explode(get(array({lists}), {kind})) as {copy}")
+        if dealt_out:
+            cell = f"{cell} + {part} * {_by_grid(copies, grid)}"
+        cell = f"{cell} + {copy}"
+    elif dealt_out:
+        cell = f"{cell} + {part}"
+    dealt = shortened(f"get({int_list(cells)}, {cell})")
     # never null, but only this tells Spark
-    slot = F.coalesce(F.when(grid > 0, dealt).otherwise(F.col(name)), F.lit(0))
-    rows = rows.withColumn(name, slot)
+    rows = rows.withColumn(name, F.expr(f"coalesce(if({grid} > 0, {dealt}, {home}), 0)"))
     if marker is not None:
-        rows = rows.withColumn(marker, _is_split_key(side, plan, grid))
-    rows = rows.drop(grid_name, order, part, copy)
+        rows = rows.withColumn(marker, _is_split_key(side, plan, F.col(grid)))
+    rows = rows.drop(grid_name, order_name, part_name, copy_name)
     return by_slot_and_key(rows, plan.slots, name, [each.column() for each in side.parts])
 
 
-def _part(turn: Column, parts: Column) -> Column:
+def _part(turn: str, parts: Term) -> str:
     """The part for a turn: turns that follow each other, or follow at any fixed distance, are spread evenly."""
-    fraction = (turn.bitwiseAND((1 << 31) - 1) * F.lit(_GOLDEN)).bitwiseAND((1 << 32) - 1)
-    return F.shiftright(fraction * parts, 32).cast("int")
+    fraction = f"((({turn} & {(1 << 31) - 1}) * {_GOLDEN}) & {(1 << 32) - 1})"
+    return f"cast(shiftright({fraction} * {parts}, 32) as int)"
 
 
-def _by_grid(numbers: np.ndarray, grid: Column) -> Column:
+def _by_grid(numbers: np.ndarray, grid: str) -> Term:
     """The number of each grid; 0 where there is no grid."""
-    return shortened(F.get(int_list(np.concatenate([[0], numbers])), grid))
+    return shortened(f"get({int_list(np.concatenate([[0], numbers]))}, {grid})")
 
 
 def _cells(plan: SplitPlan, which: int) -> tuple[np.ndarray, np.ndarray]:
