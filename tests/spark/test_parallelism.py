@@ -11,7 +11,7 @@ from tests.spark.frames import setting
 from unskew.core.histogram import Histogram
 from unskew.core.plan import Plan
 from unskew.spark import parallelism
-from unskew.spark.parallelism import buckets_for, cores_of, default_slots
+from unskew.spark.parallelism import PlainShuffle, buckets_for, cores_of, default_slots
 
 pytestmark = pytest.mark.connect
 
@@ -43,6 +43,24 @@ def test_little_data_gets_fewer_slots_than_the_users_partitions_if_spark_may_mer
             assert default_slots(spark, size=1.0) == 32
         with setting(spark, adaptive_enabled="false"):
             assert default_slots(spark, size=1.0) == 32
+
+
+def test_what_adaptive_execution_merges(spark: SparkSession) -> None:
+    rules = "adaptive_coalescePartitions"
+    with setting(spark, shuffle_partitions="32"):
+        # two cores: half of everything, or 64 MB, but not less than 1 MB
+        assert PlainShuffle.of(spark) == PlainShuffle(32, 1 / 2)
+        sizes = [2.0**20 * size for size in (0.5, 1.5, 16, 640)]
+        assert [PlainShuffle.of(spark, size).merged_share for size in sizes] == [1, 1 / 1.5, 1 / 2, 1 / 10]
+        with setting(spark, **{f"{rules}_minPartitionNum": "16"}):
+            assert PlainShuffle.of(spark, sizes[2]).merged_share == 1 / 16
+        with setting(spark, **{f"{rules}_parallelismFirst": "false"}):
+            assert PlainShuffle.of(spark, sizes[2]).merged_share == 1
+        with setting(spark, adaptive_advisoryPartitionSizeInBytes="4MB"):
+            assert PlainShuffle.of(spark, sizes[2]).merged_share == 1 / 4
+        for switch in (f"{rules}_enabled", "adaptive_enabled"):
+            with setting(spark, **{switch: "false"}):
+                assert PlainShuffle.of(spark, sizes[2]) == PlainShuffle(32, 0)
 
 
 @pytest.mark.usefixtures("default_partitions")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
@@ -35,7 +36,8 @@ class JoinLoad:
 
     `histogram` is what a plan has to balance. `hashed` is what hash partitioning would have to, with all rows whose
     key is null together; `spread_left` and `spread_right` say of which side they should be spread over all slots
-    instead, and `spread` is their load.
+    instead, and `spread` is their load. `read` is the part of the load that is rows read, not rows emitted; infinite if
+    nobody knows.
     """
 
     histogram: Histogram
@@ -43,6 +45,17 @@ class JoinLoad:
     spread_left: bool = False
     spread_right: bool = False
     spread: float = 0.0
+    read: float = math.inf
+
+    @property
+    def total(self) -> float:
+        """All of the load."""
+        return self.histogram.total + self.spread
+
+    @property
+    def read_share(self) -> float:
+        """The share of rows read; all of it if nobody knows."""
+        return min(self.read / self.total, 1.0) if self.total else 1.0
 
 
 def join_load(
@@ -77,6 +90,7 @@ def join_load(
         spread[0],
         spread[1],
         sum(load for load, out in zip(loads, spread, strict=True) if out),
+        left.total + right.total,
     )
 
 

@@ -26,10 +26,9 @@ from unskew.spark.kept import KeptPlan
 from unskew.spark.measure import measure_inputs
 from unskew.spark.no_measure import measuring_allowed, warn_plain
 from unskew.spark.options import planning_of
-from unskew.spark.parallelism import buckets_for, cores_of, default_slots
+from unskew.spark.parallelism import PlainShuffle, buckets_for, cores_of, default_slots
 from unskew.spark.row_order import may_differ
 from unskew.spark.sampling import budget_for
-from unskew.spark.settings import shuffle_partitions
 from unskew.spark.worth import shuffled_bytes
 
 if TYPE_CHECKING:
@@ -111,7 +110,8 @@ def _kept_plan(
         return None
     load = JoinLoad(plan.histogram, plan.histogram)
     cores = cores_of(df.sparkSession) or plan.slots
-    return plan if worth_routing(plan, load, cores, sides[0].keys, df.sparkSession) else None
+    plain = PlainShuffle.of(df.sparkSession, _size(explanation))
+    return plan if worth_routing(plan, load, cores, sides[0].keys, plain) else None
 
 
 def measured_join(
@@ -119,7 +119,7 @@ def measured_join(
 ) -> MeasuredJoin:
     """Measure both sides in one job."""
     spark = sides[0].df.sparkSession
-    slots = options.slots or default_slots(spark, shuffled_bytes(explanation.logical) if explanation else 0.0)
+    slots = options.slots or default_slots(spark, _size(explanation))
     buckets = options.buckets if options.slots else buckets_for(slots, options.buckets)
     check_slots(slots, buckets)
     inputs = [(side.measured, side.keys, side.measured_weight) for side in sides]
@@ -129,7 +129,7 @@ def measured_join(
         load = join_load(left, right, kind, slots, options.output_cost)
     else:
         matched = matched_load(left, right, kind, options.output_cost)
-        load = JoinLoad(matched, matched)
+        load = JoinLoad(matched, matched, read=left.total + right.total)
     return MeasuredJoin(left, right, load, slots)
 
 
@@ -168,17 +168,24 @@ def chosen_way(
     spark = sides[0].df.sparkSession
     histograms = measured.left, measured.right
     key_type = sides[0].keys.type
+    plain = PlainShuffle.of(spark, _size(explanation))
     return choose_way(
         measured.load,
         kind,
         whole,
         split,
         cores=cores_of(spark) or measured.slots,
-        partitions=shuffle_partitions(spark),
+        partitions=plain.partitions,
+        merged_share=plain.merged_share,
         cost=whole_cost(key_type),
         split_cost=split_cost(key_type),
         spark_splits=explanation is not None and splits_skew(explanation, histograms, kind, spark),
     )
+
+
+def _size(explanation: Explained | None) -> float:
+    """The bytes that are shuffled, by Spark's estimate; 0 if it gives none."""
+    return shuffled_bytes(explanation.logical) if explanation else 0.0
 
 
 def splittable_keys(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -11,10 +10,11 @@ from unskew.core.histogram import Histogram
 from unskew.core.join_load import JoinLoad, JoinType
 from unskew.core.plan import Plan
 from unskew.core.planners.auto import expected_time
-from unskew.core.scheduling import makespan
+from unskew.core.splitting.join_choice import routed_time
 from unskew.spark.explained import Explained
 from unskew.spark.keys import KeyColumns
-from unskew.spark.settings import setting, shuffle_partitions
+from unskew.spark.parallelism import PlainShuffle
+from unskew.spark.settings import parsed_bytes, setting, shuffle_partitions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,25 +29,20 @@ SPLIT_COST = 1.05
 """What splitting costs beyond that: rows are dealt out, and those of a copied side exploded."""
 
 _THRESHOLD, _FACTOR = 256 << 20, 5.0
-_UNITS = {"": 0, "b": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
 
 
-def worth_routing(plan: Plan, load: JoinLoad, cores: int, keys: KeyColumns, spark: SparkSession) -> bool:
+def worth_routing(plan: Plan, load: JoinLoad, cores: int, keys: KeyColumns, plain: PlainShuffle) -> bool:
     """Whether the plan is predicted to be faster than hash partitioning by more than routing costs.
 
     Both are times on the cores there are, where tasks start in order; hashing is the mean over random hashes.
     """
-    everything = load.histogram.total + load.spread
-    if not everything:
+    if not load.total:
         return False
-    even = load.spread / plan.slots
     width = min(cores, plan.slots)
-    ours = makespan(plan.loads + even, width) * width / everything
-    partitions = shuffle_partitions(spark)
-    plain = expected_time(load.hashed, partitions, cores)
-    # the two are in units of even work on `width` and on `min(cores, partitions)` cores
-    plain *= width / min(cores, partitions)
-    return plain > whole_cost(keys.type) * ours
+    ours = routed_time(plan.loads + load.spread / plan.slots, load, width, whole_cost(keys.type))
+    hashed = expected_time(load.hashed, plain.partitions, cores, merged_share=plain.merged_share)
+    # in units of even work on `width` and on `min(cores, partitions)` cores
+    return hashed * width / min(cores, plain.partitions) > ours
 
 
 def whole_cost(key_type: pa.DataType) -> float:
@@ -87,16 +82,6 @@ def splits_skew(
         if node.bytes * heaviest > max(threshold, factor * median):
             return True
     return False
-
-
-def parsed_bytes(text: str, default: float) -> float:
-    """A size as Spark's settings write it.
-
-    >>> parsed_bytes("256mb", 0), parsed_bytes("1", 0), parsed_bytes("", 7)
-    (268435456.0, 1.0, 7)
-    """
-    match = re.fullmatch(r"(\d+)\s*([kmgtp]?)i?b?", text.lower())
-    return float(match[1]) * 1024.0 ** _UNITS[match[2]] if match else default
 
 
 def _sorted_by_radix(key_type: pa.DataType) -> bool:

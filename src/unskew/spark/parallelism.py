@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
 
 from unskew.core.histogram import DEFAULT_BUCKETS
-from unskew.spark.settings import DEFAULT_PARTITIONS, setting, shuffle_partitions
+from unskew.spark.settings import (
+    DEFAULT_PARTITIONS,
+    parsed_bytes,
+    setting,
+    shuffle_partitions,
+    whole_number,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,6 +34,36 @@ _BYTES_PER_SLOT = 256 << 20
 
 _BYTES_WORTH_A_SLOT = 8 << 20
 """Less data does not get a slot of its own as long as every core has one: each slot is a task, which takes time."""
+
+
+_ADVISED, _SMALLEST = 64 << 20, 1 << 20
+"""AQE's defaults: it merges partitions up to so many bytes, and never leaves them smaller than that."""
+
+
+@dataclass(frozen=True)
+class PlainShuffle:
+    """A shuffle of Spark's own: its partitions, and up to which share of all bytes AQE merges neighbours; 0 if not."""
+
+    partitions: int
+    merged_share: float
+
+    @classmethod
+    def of(cls, spark: SparkSession, size: float = 0.0) -> PlainShuffle:
+        """That of this session, for so many bytes; 0 if nobody knows."""
+        partitions = shuffle_partitions(spark)
+        if not merges_partitions(spark):
+            return cls(partitions, 0.0)
+        rules = "spark.sql.adaptive.coalescePartitions"
+        parallel = setting(spark, f"{rules}.parallelismFirst") != "false"
+        fewest = (cores_of(spark) or partitions) if parallel else 1
+        share = 1 / max(whole_number(setting(spark, f"{rules}.minPartitionNum"), fewest), 1)
+        if size:
+            advised = parsed_bytes(
+                setting(spark, "spark.sql.adaptive.advisoryPartitionSizeInBytes"), _ADVISED
+            )
+            smallest = parsed_bytes(setting(spark, f"{rules}.minPartitionSize"), _SMALLEST)
+            share = max(min(share, advised / size), smallest / size)
+        return cls(partitions, min(share, 1.0))
 
 
 def cores_of(spark: SparkSession) -> int | None:
@@ -52,7 +89,7 @@ def default_slots(spark: SparkSession, size: float = 0.0) -> int:
     cores = cores_of(spark)
     worth = _filled(int(size / _BYTES_WORTH_A_SLOT) + 1, cores or 1) if size else MOST_SLOTS
     if partitions != DEFAULT_PARTITIONS:
-        fewer = cores is not None and size and _merges_partitions(spark)
+        fewer = cores is not None and size and merges_partitions(spark)
         return max(min(partitions, max(2, worth)) if fewer else partitions, 1)
     slots = partitions if cores is None else max(2, cores, min(SLOTS_PER_CORE * cores, MOST_SLOTS, worth))
     if _grows_without_limit(spark):
@@ -70,7 +107,8 @@ def _filled(slots: int, cores: int) -> int:
     return -(-slots // cores) * cores
 
 
-def _merges_partitions(spark: SparkSession) -> bool:
+def merges_partitions(spark: SparkSession) -> bool:
+    """Whether adaptive execution merges small partitions."""
     names = ("spark.sql.adaptive.enabled", "spark.sql.adaptive.coalescePartitions.enabled")
     return all(setting(spark, name) != "false" for name in names)
 

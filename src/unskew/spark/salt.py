@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 
 from unskew.core.plan import Plan
 from unskew.spark.keys import Key, Part, check_frame, key_columns
+from unskew.spark.parallelism import merges_partitions
 from unskew.spark.settings import DEFAULT_PARTITIONS, setting
 from unskew.spark.slot_expression import fingerprint, int_list, number_of_hash, shortened
 from unskew.spark.sql_terms import as_column, call, get
@@ -89,8 +90,7 @@ def _check_slots(plan: Plan, df: DataFrame) -> None:
 
 def _shuffle_partitions(spark: SparkSession, *, streaming: bool) -> tuple[str, str]:
     """The setting that gives the number of partitions of Spark's own shuffles, and its value."""
-    merging = ("spark.sql.adaptive.enabled", "spark.sql.adaptive.coalescePartitions.enabled")
     first = setting(spark, _FIRST_PARTITIONS)
-    if first and not streaming and all(setting(spark, name) != "false" for name in merging):
+    if first and not streaming and merges_partitions(spark):
         return _FIRST_PARTITIONS, first
     return _PARTITIONS, setting(spark, _PARTITIONS) or str(DEFAULT_PARTITIONS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
@@ -19,6 +20,8 @@ def setting(spark: SparkSession, name: str) -> str:
         return ""
     return "" if value is None else str(value).lower()
 
+
+_UNITS = {"": 0, "b": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
 
 DEFAULT_PARTITIONS = 200
 """Spark's default of `spark.sql.shuffle.partitions`."""
@@ -39,3 +42,13 @@ def whole_number(text: str, default: int) -> int:
     (8, 200, 200)
     """
     return int(text) if text.isdecimal() else default
+
+
+def parsed_bytes(text: str, default: float) -> float:
+    """A size as Spark's settings write it.
+
+    >>> parsed_bytes("256mb", 0), parsed_bytes("1", 0), parsed_bytes("", 7)
+    (268435456.0, 1.0, 7)
+    """
+    match = re.fullmatch(r"(\d+)\s*([kmgtp]?)i?b?", text.lower())
+    return float(match[1]) * 1024.0 ** _UNITS[match[2]] if match else default

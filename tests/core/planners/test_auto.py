@@ -70,6 +70,23 @@ def test_expected_time_is_that_of_drawn_hashes() -> None:
     assert expected_time(two, 2, 1) == pytest.approx(1.0)
 
 
+def test_merged_neighbours_run_as_one_task() -> None:
+    """Adaptive execution sees the rows that are read. A key whose output is most of the work then gets more."""
+    even = Histogram.from_counts(dict.fromkeys(range(20_000), 1), buckets=256)
+    costly = Histogram.from_arrays(
+        ["hot", *map(str, range(20_000))],
+        np.ones(20_001),
+        weights=np.array([20_000.0, *np.ones(20_000)]),
+        buckets=256,
+    )
+    assert expected_time(even, 8, 2, merged_share=0.5) < 1.3
+    # the hot key, which starts anywhere among eight slots: 1.125 to 1.5, 1.31 in the mean
+    assert 1.2 < expected_time(costly, 8, 2) < 1.4
+    # now it is in one of two tasks, with half of the others
+    assert 1.4 < expected_time(costly, 8, 2, merged_share=0.5) <= 1.6
+    assert expected_time(costly, 8, 2, merged_share=0.01) == expected_time(costly, 8, 2)
+
+
 @pytest.mark.parametrize(
     ("option", "value"), [("cores", 0), ("target", -1.0), ("budget", 2.0), ("gain", -0.1)]
 )

@@ -94,28 +94,28 @@ def choose_way(
     partitions: int,
     cost: float,
     split_cost: float,
+    merged_share: float = 0.0,
     spark_splits: bool = False,
 ) -> JoinChoice:
     """The way that takes the least time on `cores` cores.
 
-    Plain Spark hashes to `partitions` partitions. Its rivals take `cost` and `split_cost` times as long as their
-    tasks, since they measure and route. `spark_splits` says that Spark splits the heaviest key itself.
+    Plain Spark hashes to `partitions` partitions, of which it merges neighbours with up to `merged_share` of all
+    records. Its rivals measure and route, so a row read takes `cost` or `split_cost` times as long; rows emitted do
+    not. `spark_splits` says that Spark splits the heaviest key itself.
     """
     slots, width = whole.slots, min(cores, whole.slots)
-    everything = load.histogram.total + load.spread
-    # both in units of even work on `width` cores
-    hashed = expected_time(load.hashed, partitions, cores) * width / min(cores, partitions)
-    evenly = load.spread / slots
+    # all in units of even work on `width` cores
+    hashed = expected_time(load.hashed, partitions, cores, merged_share=merged_share)
+    hashed *= width / min(cores, partitions)
+    whole_loads = whole.loads + load.spread / slots
     ways = (
         JoinWay("plain", hashed, _hashed_imbalance(load, slots)),
+        JoinWay("whole", routed_time(whole_loads, load, width, cost), imbalance(whole_loads)),
         JoinWay(
-            "whole", cost * _time(whole.loads + evenly, width, everything), imbalance(whole.loads + evenly)
-        ),
-        JoinWay(
-            "split", split_cost * _time(split.loads, width, everything), split.imbalance, split.copied_share
+            "split", routed_time(split.loads, load, width, split_cost), split.imbalance, split.copied_share
         ),
     )
-    chosen, reason = _chosen(ways, split, spark_splits=spark_splits, empty=not everything)
+    chosen, reason = _chosen(ways, split, spark_splits=spark_splits, empty=not load.total)
     return JoinChoice(kind, slots, width, ways, chosen, reason, whole, split)
 
 
@@ -137,8 +137,10 @@ def _chosen(
     return best.way, f"{figures} (1 is even work)"
 
 
-def _time(loads: Floats, width: int, everything: float) -> float:
-    return makespan(loads, width) * width / everything if everything else 1.0
+def routed_time(loads: Floats, load: JoinLoad, width: int, cost: float) -> float:
+    """How long slots with these loads take on `width` cores, if every row read takes `cost` times as long."""
+    even = makespan(loads, width) * width / load.total if load.total else 1.0
+    return even + (cost - 1) * load.read_share
 
 
 def _hashed_imbalance(load: JoinLoad, slots: int) -> float:
