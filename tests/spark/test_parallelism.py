@@ -45,6 +45,7 @@ def test_little_data_gets_fewer_slots_than_the_users_partitions_if_spark_may_mer
             assert default_slots(spark, size=1.0) == 32
 
 
+@pytest.mark.filterwarnings("ignore:The SQL config")  # minPartitionNum is deprecated; Connect says so
 def test_what_adaptive_execution_merges(spark: SparkSession) -> None:
     rules = "adaptive_coalescePartitions"
     with setting(spark, shuffle_partitions="32"):

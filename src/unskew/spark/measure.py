@@ -21,7 +21,6 @@ from unskew.spark.sampling import (
     histogram_of_sample,
     key_array,
     sample_inputs,
-    sample_keys,
 )
 from unskew.spark.sketches import merged_hashes
 from unskew.spark.versions.collecting import arrow_table
@@ -77,7 +76,7 @@ def measure_for_planning(
 ) -> Histogram:
     """As `measure`, for keys that were checked; `budget` is that of `sample_keys`."""
     if sample == "auto":
-        return histogram_of_sample(sample_keys(df, [keys], weight, budget), 0, keys, buckets, tracked)
+        return histogram_of_sample(sample_inputs([(df, keys, weight)], budget)[0], 0, keys, buckets, tracked)
     share = share_of(df, sample)
     return scaled(_count(sampled(df, share), keys, buckets, weight, tracked), share)
 

@@ -23,6 +23,7 @@ from pyspark.sql import functions as F
 
 from unskew.core.hashing import Hashes, buckets_of
 from unskew.core.histogram import Floats, Histogram, Measures, sum_by
+from unskew.spark.few_files import NAME, SIZE, FewFiles
 from unskew.spark.keys import LOTS, KeyColumns, column, free_name, quoted
 from unskew.spark.sql_terms import Term, as_column, at_most, call, first_of, named
 from unskew.spark.versions.collecting import arrow_table
@@ -101,25 +102,69 @@ def sample_keys(
     `more` are columns that are sampled as well.
     """
     rows = arrow_table(_thinned(df, keys, weight, budget, more))
-    sample = _samples_in(rows, keys, [weight], budget)[0]
+    sample = _sample_in(rows, keys, weight, budget)
     return replace(sample, more=rows.select([f"m{i}" for i in range(len(more))])) if more else sample
 
 
 def sample_inputs(
     inputs: Sequence[tuple[DataFrame, KeyColumns, str | None]], budget: int = LEAST_BUDGET
 ) -> list[KeySample]:
-    """A sample of each input by its key, all in one Spark job; the keys are of one type, and a weight may be None."""
-    thinned = [_thinned(df, [keys], weight, budget) for df, keys, weight in inputs]
+    """A sample of each input by its key, all in one Spark job; the keys are of one type, and a weight may be None.
+
+    Of a table of many files only a few are read. Where these turn out not to stand for all, a second job reads them.
+    """
+    # the load of a record may differ between files although its key does not
+    few = [FewFiles.of(df, budget) if weight is None else None for df, _, weight in inputs]
+    samples = _samples_of(inputs, few, budget)
+    again = [i for i, sample in enumerate(samples) if sample is None]
+    more = _samples_of([inputs[i] for i in again], [None] * len(again), budget) if again else []
+    found = dict(zip(again, more, strict=True))
+    return [sample for i, each in enumerate(samples) if (sample := found.get(i, each)) is not None]
+
+
+def _samples_of(
+    inputs: Sequence[tuple[DataFrame, KeyColumns, str | None]], few: Sequence[FewFiles | None], budget: int
+) -> list[KeySample | None]:
+    """A sample of each input, in one Spark job; None where the few files that were read do not stand for all."""
+    thinned = [
+        _thinned(df, [keys], weight, budget, files=files)
+        for (df, keys, weight), files in zip(inputs, few, strict=True)
+    ]
     if len(thinned) > 1:
         thinned = [rows.withColumn("input", F.lit(i)) for i, rows in enumerate(thinned)]
     rows = arrow_table(reduce(partial(DataFrame.unionByName, allowMissingColumns=True), thinned))
-    return _samples_in(rows, [inputs[0][1]], [weight for *_, weight in inputs], budget)
+    parts = [
+        rows if len(inputs) == 1 else rows.filter(pc.equal(rows["input"], i)) for i in range(len(inputs))
+    ]
+    return [
+        _sample_in(part, [keys], weight, budget) if files is None else _of_files(part, keys, budget, files)
+        for part, (_, keys, weight), files in zip(parts, inputs, few, strict=True)
+    ]
+
+
+def _of_files(rows: pa.Table, keys: KeyColumns, budget: int, few: FewFiles) -> KeySample | None:
+    """The sample of an input of which a few files were read; None if they do not stand for all."""
+    sample = _sample_in(rows, [keys], None, budget)
+    files, sizes = rows["file"].to_numpy(), rows["size"].to_numpy()
+    if not few.trusted(files, sample.hashes[0], sample.stands_for, budget):
+        return None
+    return replace(sample, stands_for=sample.stands_for * few.scale(files, sizes))
 
 
 def _thinned(
-    df: DataFrame, keys: Sequence[KeyColumns], weight: str | None, budget: int, more: Sequence[Column] = ()
+    df: DataFrame,
+    keys: Sequence[KeyColumns],
+    weight: str | None,
+    budget: int,
+    more: Sequence[Column] = (),
+    files: FewFiles | None = None,
 ) -> DataFrame:
-    """The sampled records: their number, the hash and value of every key, and their load if there is a weight."""
+    """The sampled records: their number, the hash and value of every key, and their load if there is a weight.
+
+    Of some files only, each with its file, if these are given.
+    """
+    if files is not None:
+        df = files.rows(df)
     number = f"`{free_name('__number', df.columns)}`"
     row = f"({number} & {_ROW_BITS}) + 1"
     quota = f"greatest({_LEAST_QUOTA}D, {budget}D / (shiftright({number}, 33) + 1))"
@@ -128,6 +173,8 @@ def _thinned(
     columns: list[Term] = [f"{number} as number"]
     if weight is not None:
         columns.append(f"coalesce(cast({quoted(weight)} as double), 0D) as load")
+    if files is not None:
+        columns += [f"{NAME} as file", f"{SIZE} as size"]
     for i, key in enumerate(keys):
         columns += [named(key.hash_term(), f"h{i}"), named(_value(key), f"k{i}")]
     return drawn.select(*map(as_column, columns), *(each.alias(f"m{i}") for i, each in enumerate(more)))
@@ -148,24 +195,16 @@ def check_loads(loads: Floats, weight: str | None) -> None:
         )
 
 
-def _samples_in(
-    rows: pa.Table, keys: Sequence[KeyColumns], weights: Sequence[str | None], budget: int
-) -> list[KeySample]:
-    """The sample of each input, of which the column `input` has the number if there are several."""
-    samples = []
-    for i, weight in enumerate(weights):
-        part = rows if len(weights) == 1 else rows.filter(pc.equal(rows["input"], i))
-        loads = np.ones(len(part)) if weight is None else part["load"].to_numpy()
-        check_loads(loads, weight)
-        samples.append(
-            KeySample(
-                [part[f"h{j}"].to_numpy() for j in range(len(keys))],
-                [key_array(part[f"k{j}"].combine_chunks(), key) for j, key in enumerate(keys)],
-                loads,
-                _stand_for(part["number"].to_numpy(), budget),
-            )
-        )
-    return samples
+def _sample_in(rows: pa.Table, keys: Sequence[KeyColumns], weight: str | None, budget: int) -> KeySample:
+    """The sample from its records."""
+    loads = np.ones(len(rows)) if weight is None else rows["load"].to_numpy()
+    check_loads(loads, weight)
+    return KeySample(
+        [rows[f"h{i}"].to_numpy() for i in range(len(keys))],
+        [key_array(rows[f"k{i}"].combine_chunks(), key) for i, key in enumerate(keys)],
+        loads,
+        _stand_for(rows["number"].to_numpy(), budget),
+    )
 
 
 def histogram_of_sample(

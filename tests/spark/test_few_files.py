@@ -1,0 +1,109 @@
+"""Measuring reads a few files of a table of many, if these have the same keys as the others."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+import unskew
+from unskew.core.hashing import hash_keys
+from unskew.spark.few_files import FewFiles
+from unskew.spark.keys import key_columns
+from unskew.spark.sampling import KeySample, sample_inputs
+
+pytestmark = pytest.mark.connect
+
+FILES, ROWS, BUDGET = 64, 64_000, 200
+
+
+@pytest.fixture(scope="module")
+def folder(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Tables of 64 files: a third of the rows has one key."""
+    place = tmp_path_factory.mktemp("files")
+    key = F.when(F.xxhash64("id") % 3 == 0, "hot").otherwise(F.concat(F.lit("k"), F.xxhash64("id") % 500))
+    rows = spark.range(0, ROWS, 1, FILES).select("id", key.alias("k"), F.lit("x").alias("v"))
+    rows.write.parquet(str(place / "mixed"))
+    rows.repartitionByRange(FILES, "k").write.parquet(str(place / "sorted"))
+    by_day = rows.withColumn("day", F.concat(F.lit("a b%"), F.col("id") % FILES))
+    by_day.repartition(1).write.partitionBy("day").parquet(str(place / "one name"))
+    return place
+
+
+def table(spark: SparkSession, folder: Path, name: str) -> DataFrame:
+    return spark.read.parquet(str(folder / name))
+
+
+def sample_of(df: DataFrame) -> KeySample:
+    return sample_inputs([(df, key_columns(df, "k"), None)], BUDGET)[0]
+
+
+def hot_share(sample: KeySample) -> float:
+    values = np.array(sample.values[0].to_pylist())
+    return float(sample.stands_for[values == "hot"].sum() / sample.stands_for.sum())
+
+
+def test_a_quarter_of_many_files_stands_for_all(spark: SparkSession, folder: Path) -> None:
+    df = table(spark, folder, "mixed")
+    few = FewFiles.of(df, BUDGET)
+    assert few is not None
+    assert len(few.hashes) == FILES // 4
+    assert few.rows(df).count() == pytest.approx(ROWS // 4, abs=1)
+    sample = sample_of(df)
+    assert sample.stands_for.sum() == pytest.approx(ROWS, rel=0.1)
+    assert hot_share(sample) == pytest.approx(1 / 3, abs=0.06)
+
+
+def test_the_other_files_are_not_opened(spark: SparkSession, folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(folder / "mixed", tmp_path / "mixed")
+    df = table(spark, tmp_path, "mixed")
+    few = FewFiles.of(df, BUDGET)
+    assert few is not None
+    for file in (tmp_path / "mixed").glob("part-*"):
+        if hash_keys([file.name])[0] > few.highest:
+            file.unlink()
+    assert sample_of(df).stands_for.sum() == pytest.approx(ROWS, rel=0.1)
+
+
+def test_rows_may_be_filtered_and_computed_from(spark: SparkSession, folder: Path) -> None:
+    df = table(spark, folder, "mixed").where("id % 2 = 0").select(F.upper("k").alias("k"))
+    assert FewFiles.of(df, BUDGET) is not None
+    assert sample_of(df).stands_for.sum() == pytest.approx(ROWS / 2, rel=0.15)
+
+
+def test_files_with_keys_of_their_own_are_all_read(spark: SparkSession, folder: Path) -> None:
+    df = table(spark, folder, "sorted")
+    few = FewFiles.of(df, BUDGET)
+    assert few is not None
+    sample = sample_of(df)
+    assert sample.stands_for.sum() == pytest.approx(ROWS, rel=0.05)
+    assert hot_share(sample) == pytest.approx(1 / 3, abs=0.06)
+
+
+def test_what_is_not_one_table_of_many_files_is_read_whole(spark: SparkSession, folder: Path) -> None:
+    df = table(spark, folder, "mixed")
+    assert FewFiles.of(df.limit(50_000), BUDGET) is None
+    assert FewFiles.of(df.union(df), BUDGET) is None
+    assert FewFiles.of(df.groupBy("k").count(), BUDGET) is None
+    assert FewFiles.of(spark.range(10), BUDGET) is None
+    # too few rows in too few files
+    assert FewFiles.of(df, 1_000_000) is None
+    cached = df.select("k").cache()
+    assert FewFiles.of(cached, BUDGET) is None
+    cached.unpersist()
+
+
+def test_a_column_that_hides_the_names_of_files(spark: SparkSession, folder: Path) -> None:
+    df = table(spark, folder, "mixed").withColumn("_metadata", F.lit(1))
+    assert FewFiles.of(df, BUDGET) is None
+    assert unskew.measure(df, "k").total == pytest.approx(ROWS, rel=0.05)
+
+
+def test_files_of_one_name_in_folders_with_odd_names(spark: SparkSession, folder: Path) -> None:
+    df = table(spark, folder, "one name")
+    assert FewFiles.of(df, BUDGET) is None
+    assert sample_of(df).stands_for.sum() == pytest.approx(ROWS, rel=0.05)
