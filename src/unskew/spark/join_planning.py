@@ -119,11 +119,12 @@ def measured_join(
 ) -> MeasuredJoin:
     """Measure both sides in one job."""
     spark = sides[0].df.sparkSession
-    slots = options.slots or default_slots(spark, _size(explanation))
+    size = _size(explanation)
+    slots = options.slots or default_slots(spark, size)
     buckets = options.buckets if options.slots else buckets_for(slots, options.buckets)
     check_slots(slots, buckets)
     inputs = [(side.measured, side.keys, side.measured_weight) for side in sides]
-    histograms = measure_inputs(inputs, buckets, options.sample, budget_for(slots))
+    histograms = measure_inputs(inputs, buckets, options.sample, budget_for(slots), size)
     left, right = (side.joined(histogram) for side, histogram in zip(sides, histograms, strict=True))
     if any(side.has_nulls for side in sides):
         load = join_load(left, right, kind, slots, options.output_cost)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -86,11 +87,15 @@ def measure_inputs(
     buckets: int,
     sample: Sample,
     budget: int = LEAST_BUDGET,
+    size: float | None = None,
 ) -> list[Histogram]:
-    """The load of each input of one operator, with its weight or None; with "auto" all in one Spark job."""
+    """The load of each input of one operator, with its weight or None; with "auto" all in one Spark job.
+
+    `size` is that of all inputs in bytes, if Spark was asked already.
+    """
     if sample != "auto":
         return [measure_for_planning(df, keys, buckets, weight, sample) for df, keys, weight in inputs]
-    samples = sample_inputs(inputs, budget)
+    samples = sample_inputs(inputs, budget, size or math.inf)
     return [
         histogram_of_sample(drawn, 0, keys, buckets, TRACKED)
         for drawn, (_, keys, _) in zip(samples, inputs, strict=True)

@@ -183,7 +183,8 @@ def _measured_plan(
     buckets = options.buckets if options.slots else buckets_for(slots, options.buckets)
     check_slots(slots, buckets)
     weighted = [(side, side_keys, options.weight) for side, side_keys in inputs]
-    histograms = measure_inputs(weighted, buckets, options.sample, budget_for(slots, LEAST_OF_GROUPS))
+    budget = budget_for(slots, LEAST_OF_GROUPS)
+    histograms = measure_inputs(weighted, buckets, options.sample, budget, size)
     merged = merge_all(_renamed(histogram, keys.names) for histogram in histograms)
     context = planner_named(options.planner).context_options(cores=cores_of(spark) or slots)
     if options.planner == "auto" and kind in LEAST_GAIN:

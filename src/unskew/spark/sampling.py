@@ -10,6 +10,7 @@ driver gets the keys of the sampled rows and nothing else of them.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from typing import TYPE_CHECKING
@@ -53,6 +54,9 @@ twice are no heavier than those that were not drawn, but each stands for all of 
 
 _LARGE = 0.001
 """The share of the load from which on a key is tracked however few of its rows were drawn: they may be heavy rows."""
+
+_LITTLE = 16 << 20
+"""Bytes that take a tenth of a second to read: asking Spark for the files would take as long."""
 
 _LONGEST = 256
 """Bytes of a key that a report can show. Longer keys are known by their hash, which is all that a plan needs."""
@@ -107,14 +111,17 @@ def sample_keys(
 
 
 def sample_inputs(
-    inputs: Sequence[tuple[DataFrame, KeyColumns, str | None]], budget: int = LEAST_BUDGET
+    inputs: Sequence[tuple[DataFrame, KeyColumns, str | None]],
+    budget: int = LEAST_BUDGET,
+    size: float = math.inf,
 ) -> list[KeySample]:
     """A sample of each input by its key, all in one Spark job; the keys are of one type, and a weight may be None.
 
     Of a table of many files only a few are read. Where these turn out not to stand for all, a second job reads them.
+    `size` is that of all inputs in bytes, as far as it is known: less than `_LITTLE` is read whole.
     """
     # the load of a record may differ between files although its key does not
-    few = [FewFiles.of(df, budget) if weight is None else None for df, _, weight in inputs]
+    few = [FewFiles.of(df, budget) if weight is None and size > _LITTLE else None for df, _, weight in inputs]
     samples = _samples_of(inputs, few, budget)
     again = [i for i, sample in enumerate(samples) if sample is None]
     more = _samples_of([inputs[i] for i in again], [None] * len(again), budget) if again else []
@@ -163,18 +170,20 @@ def _thinned(
 
     Of some files only, each with its file, if these are given.
     """
-    if files is not None:
-        df = files.rows(df)
-    number = f"`{free_name('__number', df.columns)}`"
+    number, file, size = (f"`{free_name(name, df.columns)}`" for name in ("__number", "__file", "__size"))
     row = f"({number} & {_ROW_BITS}) + 1"
     quota = f"greatest({_LEAST_QUOTA}D, {budget}D / (shiftright({number}, 33) + 1))"
-    numbered = df.selectExpr("*", f"monotonically_increasing_id() as {number}")
-    drawn = numbered.where(f"{row} <= {quota} or {LOTS} * ({row}) < {quota}")
+    added = [f"monotonically_increasing_id() as {number}"]
     columns: list[Term] = [f"{number} as number"]
+    if files is not None:
+        df = files.rows(df)
+        # at once, so that Spark reads no more of `_metadata`
+        added += [f"{NAME} as {file}", f"{SIZE} as {size}"]
+        columns += [f"{file} as file", f"{size} as size"]
+    numbered = df.selectExpr("*", *added)
+    drawn = numbered.where(f"{row} <= {quota} or {LOTS} * ({row}) < {quota}")
     if weight is not None:
         columns.append(f"coalesce(cast({quoted(weight)} as double), 0D) as load")
-    if files is not None:
-        columns += [f"{NAME} as file", f"{SIZE} as size"]
     for i, key in enumerate(keys):
         columns += [named(key.hash_term(), f"h{i}"), named(_value(key), f"k{i}")]
     return drawn.select(*map(as_column, columns), *(each.alias(f"m{i}") for i, each in enumerate(more)))
