@@ -15,6 +15,8 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from benchmarks.scratch import scratch
+
 os.environ["PYSPARK_PYTHON"] = sys.executable
 _EVENTS = tempfile.mkdtemp(prefix="unskew-events-")
 
@@ -26,6 +28,7 @@ def session(master: str, **conf: str) -> SparkSession:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": "6g",
+        "spark.local.dir": scratch(),
         "spark.sql.shuffle.partitions": "8",
         "spark.eventLog.enabled": "true",
         "spark.eventLog.dir": f"file://{_EVENTS}",

@@ -20,6 +20,7 @@ from pyspark.sql import functions as F
 from benchmarks.harm_data import Inputs
 from benchmarks.harm_job import WORDS, Job, Word
 from benchmarks.harm_log import Cost, Log
+from benchmarks.scratch import scratch
 
 _ROOT = Path(__file__).parents[1]
 _MOST_TURNS = 3
@@ -41,6 +42,7 @@ def session(connect: bool, events: Path, quick: bool = False) -> SparkSession:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.memory": "6g",
+        "spark.local.dir": scratch(),
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC" if quick else "",
         "spark.sql.shuffle.partitions": "4" if quick else "8",
         "spark.sql.session.timeZone": "UTC",

@@ -35,8 +35,10 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
 LEAST_BUDGET, MOST_BUDGET = 10_000, 50_000
-PER_SLOT = 500
-"""A budget of 500 per slot makes the load of a slot certain to about 2 %."""
+
+PER_SLOT, _MOST_OF_PLAN = 500, 20_000
+"""A budget of 500 per slot makes the load of a slot certain to about 2 %. Of many slots fewer rows will do, since what
+chance makes of light keys is not balanced anyway (`_of_buckets`), and the driver has to wait for every row."""
 
 LEAST_OF_GROUPS = 2_500
 """The least budget of a plan for one input. Joins multiply two estimates, and windows cut keys at quantiles: they need
@@ -85,7 +87,7 @@ class KeySample:
 
 def budget_for(slots: int, least: int = LEAST_BUDGET) -> int:
     """How many rows to ask for, so that a plan for that many slots can be trusted."""
-    return min(max(least, PER_SLOT * slots), MOST_BUDGET)
+    return min(max(least, PER_SLOT * slots), _MOST_OF_PLAN)
 
 
 def measured_columns(df: DataFrame, keys: KeyColumns, weight: str | None) -> DataFrame:
