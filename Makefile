@@ -238,6 +238,10 @@ bench-harm: $(STAMP) ## Run everyday jobs plain and unskewed, continuing a stopp
 docs-harm: $(STAMP) ## Write the table of everyday jobs in the docs from the record of bench-harm
 	$(BIN)/python -m benchmarks.harm --docs
 
+.PHONY: docs-split
+docs-split: $(STAMP) ## Write the tables of split hot keys in the docs from the records of bench-split
+	$(BIN)/python -m benchmarks.split_docs
+
 .PHONY: bench-split
 bench-split: $(STAMP) ## Measure split hot keys against Spark, AQE and salting (long)
 	$(WITH_JAVA) $(BIN)/python -m benchmarks.split

@@ -15,6 +15,7 @@ SECTIONS = {
     "cpu": "batch_cpu",
     "tasks": "batch_cpu",
     "wait": "batch_wait",
+    "join": "batch_join",
     "text": "batch_cpu",
     "flights": "batch_cpu",
 }

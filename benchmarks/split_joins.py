@@ -104,7 +104,7 @@ def join_bars(name: str, case: Mapping[str, Any], *, hot: bool) -> list[Bar]:
 def _case(
     spark: SparkSession, log: Log, folder: Path, case: Case, scale: float, turns: int
 ) -> dict[str, Any]:
-    left, right = _inputs(spark, folder, case, scale)
+    left, right = inputs(spark, folder, case, scale)
     return profiles(spark, log, left, right, case.how, ["hot"], turns)
 
 
@@ -119,6 +119,12 @@ def profiles(
 ) -> dict[str, Any]:
     """The figures of a join by `k` in both profiles; whoever salts by hand knows the `hot_keys`."""
     few, many = _contenders(how, None, hot_keys), _contenders(how, MANY, hot_keys)
+    if how != "full":  # which takes no plan that was made before
+        plan = unskew.plan_join(left, right, "k", how, slots=MANY)
+        many["unskew split, saved plan"] = (
+            lambda left, right, how: unskew.join(left, right, "k", how, plan=plan),
+            {},
+        )
     # on two cores: what a user would choose from
     few = {name: few[name] for name in few if name not in ("salted", "unskew whole", "unskew split")}
     return {
@@ -190,7 +196,7 @@ def _salted(left: DataFrame, right: DataFrame, how: str, is_hot: Column) -> Data
     return salted.join(copied, ["k", "salt"], how).drop("salt")
 
 
-def _inputs(spark: SparkSession, folder: Path, case: Case, scale: float) -> tuple[DataFrame, DataFrame]:
+def inputs(spark: SparkSession, folder: Path, case: Case, scale: float) -> tuple[DataFrame, DataFrame]:
     """Two files: the hot key is anywhere among the rows."""
     left_rows, right_rows = int(LEFT * scale), int(RIGHT * scale)
     hot_left, hot_right = case.share * left_rows, {"one to one": 1, "one to many": 4}.get(case.relation, 0)
