@@ -58,6 +58,16 @@ def test_a_quarter_of_many_files_stands_for_all(spark: SparkSession, folder: Pat
     assert hot_share(sample) == pytest.approx(1 / 3, abs=0.06)
 
 
+@pytest.mark.parametrize(
+    ("bytes_of_table", "scale"),
+    [(6400.0, 4.0), (8000.0, 5.0), (640.0, 4.0), (None, 4.0)],
+    ids=["even sizes", "larger files left out", "a size of long ago", "unknown"],
+)
+def test_rows_stand_for_those_of_the_files_left_out(bytes_of_table: float | None, scale: float) -> None:
+    few = FewFiles(np.arange(16), 15, 64, bytes_of_table)
+    assert few.scale(np.arange(16).repeat(3), np.full(48, 100)) == scale
+
+
 def test_the_other_files_are_not_opened(spark: SparkSession, folder: Path, tmp_path: Path) -> None:
     shutil.copytree(folder / "mixed", tmp_path / "mixed")
     df = table(spark, tmp_path, "mixed")

@@ -102,10 +102,13 @@ class FewFiles:
 
     def scale(self, files: Hashes, sizes: NDArray[np.int64]) -> float:
         """How many rows a row in these files stands for; the file and its size of every sampled row are given."""
+        by_number = self.every / len(self.hashes)
         _, first = np.unique(files, return_index=True)
         if self.bytes is None or len(first) < len(self.hashes):
-            return self.every / len(self.hashes)
-        return max(1.0, self.bytes / float(sizes[first].sum()))
+            return by_number
+        by_bytes = self.bytes / float(sizes[first].sum())
+        # the size in a catalog may be that of long ago
+        return by_bytes if by_number / 2 < by_bytes < by_number * 2 else by_number
 
     def trusted(self, files: Hashes, keys: Hashes, stand_for: Floats, budget: int) -> bool:
         """Whether a sample of these files may stand for the table: enough rows, from files that are alike."""
