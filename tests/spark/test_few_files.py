@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 import unskew
 from unskew.core.hashing import hash_keys
-from unskew.spark.few_files import FewFiles
+from unskew.spark.few_files import FewFiles, clustering
 from unskew.spark.keys import key_columns
 from unskew.spark.sampling import KeySample, sample_inputs
 
@@ -117,3 +117,52 @@ def test_files_of_one_name_in_folders_with_odd_names(spark: SparkSession, folder
     df = table(spark, folder, "one name")
     assert FewFiles.of(df, BUDGET) is None
     assert sample_of(df).stands_for.sum() == pytest.approx(ROWS, rel=0.05)
+
+
+def test_files_cannot_be_told_behind_a_view_or_beside_a_column_of_that_name(
+    spark: SparkSession, folder: Path, tmp_path: Path
+) -> None:
+    df = table(spark, folder, "mixed")
+    df.createOrReplaceTempView("seen")
+    try:
+        view = spark.table("seen")
+        # Spark's optimizer leaves nothing of the view, nor of the empty half of a union
+        assert FewFiles.of(view, BUDGET) is None
+        assert sample_of(spark.sql("select * from (select k from seen where id >= 0) t")).stands_for.sum() > 0
+        assert unskew.measure(view, "k").total == pytest.approx(ROWS, rel=0.05)
+    finally:
+        spark.catalog.dropTempView("seen")
+    assert sample_of(df.union(df.limit(0))).stands_for.sum() == pytest.approx(ROWS, rel=0.1)
+    df.withColumn("_metadata", F.lit(1)).write.parquet(str(tmp_path / "own"))
+    own = spark.read.parquet(str(tmp_path / "own")).select("k")
+    assert FewFiles.of(own, BUDGET) is None
+
+
+def test_of_a_table_that_is_read_in_part_all_files_are_read(
+    spark: SparkSession, folder: Path, tmp_path: Path
+) -> None:
+    rows = table(spark, folder, "mixed").withColumn("d", F.expr("id % 4"))
+    rows.repartition(16).write.partitionBy("d").parquet(str(tmp_path / "days"))
+    days = table(spark, tmp_path, "days")
+    assert FewFiles.of(days, BUDGET) is not None
+    assert FewFiles.of(days.where("d in (1, 2)"), BUDGET) is None
+    assert sample_of(days.where("d = 1")).stands_for.sum() == pytest.approx(ROWS / 4, rel=0.1)
+
+
+def test_a_filter_that_leaves_rows_in_few_files_has_all_files_read(spark: SparkSession, folder: Path) -> None:
+    # `mixed` has consecutive ids in every file
+    df = table(spark, folder, "mixed").where(F.col("id") < ROWS // 8)
+    assert sample_of(df).stands_for.sum() == pytest.approx(ROWS // 8, rel=0.05)
+
+
+def test_sizes_that_a_setting_multiplies_are_not_believed(spark: SparkSession, folder: Path) -> None:
+    spark.conf.set("spark.sql.sources.fileCompressionFactor", "1.8")
+    try:
+        assert sample_of(table(spark, folder, "mixed")).stands_for.sum() == pytest.approx(ROWS, rel=0.1)
+    finally:
+        spark.conf.unset("spark.sql.sources.fileCompressionFactor")
+
+
+def test_one_row_of_each_file_cannot_be_compared() -> None:
+    keys = np.random.default_rng(0).integers(1000, size=5000)
+    assert clustering(np.arange(5000), keys) == np.inf

@@ -137,7 +137,10 @@ def test_columns_of_a_side_can_be_used_on_the_result(left: DataFrame, right: Dat
 
 
 @pytest.mark.classic
-@pytest.mark.parametrize("name", ["a#1", "k#1 AS x", "a]", "a, b", "line\nbreak", "o'clock", "a.b"])
+@pytest.mark.parametrize(
+    "name",
+    ["a#1", "k#1 AS x", "a]", "a, b", "line\nbreak", "o'clock", "a.b", "${env:HOME}", "${spark.master}"],
+)
 def test_odd_names_give_the_plain_result(left: DataFrame, right: DataFrame, name: str) -> None:
     a, b = left.withColumnRenamed("k", name), right.withColumnRenamed("k", name)
     quoted = f"`{name}`"

@@ -18,11 +18,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import unskew
-from tests.spark.frames import Frames, assert_same, exchanges, importless, rows_of
+from tests.spark.frames import Frames, assert_same, exchanges, importless, rows_of, setting
 from tests.spark.test_bad_input import OPERATORS, apply
 from tests.spark.test_measure import marked
 from unskew.core import addresses
-from unskew.spark import watch
+from unskew.spark import join_planning, watch
 
 pytestmark = [pytest.mark.connect, pytest.mark.usefixtures("eager")]
 
@@ -413,3 +413,15 @@ def test_a_process_ends_with_its_review_saved(own_spark: None, tmp_path: Path, e
     kept = unskew.Kept(tmp_path / "k.plan")
     subprocess.run([sys.executable, "-c", SCRIPT, str(kept.address), end], check=True, timeout=300)
     assert [review.decision for review in kept.journal()] == ["made", "kept"]
+
+
+def test_a_kept_plan_of_a_join_knows_which_part_of_the_load_is_rows_read(
+    spark: SparkSession, kept: unskew.Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only rows read cost more by slot: else a join that emits many would be left to Spark under a kept plan."""
+    loads = []
+    monkeypatch.setattr(join_planning, "worth_routing", lambda _, load, *others: loads.append(load))
+    left, right = (rows(spark, {3: hot}, light=0) for hot in (100, 10))
+    with setting(spark, autoBroadcastJoinThreshold="-1"):
+        unskew.join(left, right, "k", plan=kept, sample=None)
+    assert [load.read_share for load in loads] == [pytest.approx(110 / 1110)]

@@ -53,6 +53,8 @@ def test_what_adaptive_execution_merges(spark: SparkSession) -> None:
         assert PlainShuffle.of(spark) == PlainShuffle(32, 1 / 2)
         sizes = [2.0**20 * size for size in (0.5, 1.5, 16, 640)]
         assert [PlainShuffle.of(spark, size).merged_share for size in sizes] == [1, 1 / 1.5, 1 / 2, 1 / 10]
+        with setting(spark, **{f"{rules}_initialPartitionNum": "500"}):
+            assert PlainShuffle.of(spark).partitions == 500
         with setting(spark, **{f"{rules}_minPartitionNum": "16"}):
             assert PlainShuffle.of(spark, sizes[2]).merged_share == 1 / 16
         with setting(spark, **{f"{rules}_parallelismFirst": "false"}):
@@ -69,6 +71,8 @@ def test_three_slots_per_core_more_for_much_data_and_fewer_for_little(spark: Spa
     assert default_slots(spark) == 6
     assert default_slots(spark, size=100 * 2**30) == 400
     assert [default_slots(spark, size=2.0**20 * size) for size in (1, 20, 100)] == [2, 4, 6]
+    # Spark multiplies the unknown sizes of joined inputs
+    assert default_slots(spark, size=float("inf")) == default_slots(spark, size=2.0**60)
 
 
 @pytest.mark.usefixtures("default_partitions")

@@ -24,6 +24,7 @@ from pyspark.errors import PySparkException
 from unskew.core.hashing import Hashes, hash_keys
 from unskew.core.histogram import Floats
 from unskew.spark.explained import Explained, Node, explained
+from unskew.spark.settings import setting
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -57,6 +58,9 @@ _ALIKE = 2.0
 _CLUSTERED = 2.0
 """How many times as often as by chance two records of a light key may be in the same file."""
 
+_PRUNED = re.compile(r"PartitionFilters: \[[^\]]")
+"""In the text of a scan: only some folders of the table are read."""
+
 _PAIRS = 50
 """Fewer pairs of records with the same key say nothing."""
 
@@ -73,8 +77,12 @@ class FewFiles:
     @classmethod
     def of(cls, df: DataFrame, budget: int) -> FewFiles | None:
         """Those that are worth reading for a sample of so many rows; None if all have to be read."""
-        table = _table(explained(df))
-        if table is None or not table.bytes or "_metadata" in map(str.lower, df.columns):
+        plan = explained(df)
+        table = _table(plan)
+        if plan is None or table is None or not table.bytes:
+            return None
+        # which files are left of a table that is read in part is not known before it is read
+        if any(_PRUNED.search(node.text) for node in plan.physical.walk()):
             return None
         needed = _ROWS * budget * _BYTES_PER_ROW
         if table.bytes < _WORTH_LEAVING_OUT * needed:
@@ -93,12 +101,23 @@ class FewFiles:
         # files of one name in many folders are chosen together, maybe all of them
         if len(files) < _WORTH_LEAVING_OUT * len(few):
             return None
-        chosen = cls(few, highest, len(files), None if table.rows else table.bytes)
-        return chosen if _tells_files(chosen.rows(df)) else None
+        # without statistics Spark knows the bytes of the files, or a multiple of them
+        factor = setting(df.sparkSession, "spark.sql.sources.fileCompressionFactor")
+        known = not table.rows and factor in ("", "1.0", "1")
+        chosen = cls(few, highest, len(files), table.bytes if known else None)
+        return chosen if chosen.can_be_told(df) else None
 
     def rows(self, df: DataFrame) -> DataFrame:
         """The rows in these files."""
         return df.where(f"{NAME} <= {self.highest}L")
+
+    def can_be_told(self, df: DataFrame) -> bool:
+        """Whether Spark tells which file a row comes from: not behind a view, nor beside a column `_metadata`."""
+        try:
+            _ = self.rows(df).selectExpr(NAME, SIZE).schema  # Connect analyses it only when it is asked
+        except PySparkException:
+            return False
+        return True
 
     def scale(self, files: Hashes, sizes: NDArray[np.int64]) -> float:
         """How many rows a row in these files stands for; the file and its size of every sampled row are given."""
@@ -113,6 +132,9 @@ class FewFiles:
     def trusted(self, files: Hashes, keys: Hashes, stand_for: Floats, budget: int) -> bool:
         """Whether a sample of these files may stand for the table: enough rows, from files that are alike."""
         if float(stand_for.sum()) < budget or not np.isin(files, self.hashes).all():
+            return False
+        # a filter may leave rows in a few of them only
+        if len(np.unique(files)) < _FEWEST:
             return False
         return unlikeness(files, keys) <= _ALIKE and clustering(files, keys) <= _CLUSTERED
 
@@ -158,21 +180,14 @@ def clustering(files: Hashes, keys: Hashes) -> float:
     within, pairs = _pairs(here[light[of_key]]), _pairs(np.bincount(of_key, here)[light])
     if pairs < _PAIRS:
         return 1.0
-    return within / pairs * _pairs(np.array([len(files)])) / _pairs(rows_of_file)
+    by_chance = _pairs(rows_of_file) / _pairs(np.array([len(files)]))
+    # a row of each file: nothing to compare
+    return within / pairs / by_chance if by_chance else np.inf
 
 
 def _pairs(counts: NDArray[np.int64] | Floats) -> float:
     """How many pairs can be formed within groups of these sizes."""
     return float((counts * (counts - 1.0)).sum()) / 2
-
-
-def _tells_files(rows: DataFrame) -> bool:
-    """Whether Spark tells which file each of the rows comes from."""
-    try:
-        _ = rows.schema  # Connect analyses a filter only when it is asked
-    except PySparkException:
-        return False
-    return True
 
 
 def _table(plan: Explained | None) -> Node | None:

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from unskew.spark.explained import Node, explained
-from unskew.spark.keys import column, quoted
+from unskew.spark.keys import column, has_text, quoted
 from unskew.spark.worth import operator_of
 
 if TYPE_CHECKING:
@@ -88,7 +88,12 @@ class JoinKeys:
 
 
 def named_keys(left: DataFrame, right: DataFrame, names: Sequence[str]) -> JoinKeys | None:
-    """The keys of a join by names that both sides have; None if Spark compares them in a way that cannot be read."""
+    """The keys of a join by names that both sides have; None if Spark compares them in a way that cannot be read.
+
+    Names that SQL text cannot hold are left to Spark as well.
+    """
+    if not all(has_text(df, name) for df in (left, right) for name in names):
+        return None
     types = [[_compared_type(df, name) for name in names] for df in (left, right)]
     if types[0] == types[1]:
         parts = tuple(map(KeyPart, names))

@@ -108,7 +108,8 @@ def _kept_plan(
     plan = kept.plan_for(df, planning_of(df, options), first, "join")
     if plan is None:
         return None
-    load = JoinLoad(plan.histogram, plan.histogram)
+    # it has the rows read of each key as its records
+    load = JoinLoad(plan.histogram, plan.histogram, read=plan.histogram.records)
     cores = cores_of(df.sparkSession) or plan.slots
     plain = PlainShuffle.of(df.sparkSession, _size(explanation))
     return plan if worth_routing(plan, load, cores, sides[0].keys, plain) else None

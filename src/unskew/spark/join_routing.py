@@ -18,7 +18,7 @@ from unskew.core.histogram import Histogram
 from unskew.core.join_load import without_null
 from unskew.core.routing import RoutingTable
 from unskew.spark.join_keys import KeyPart
-from unskew.spark.keys import KeyColumns, field, free_name, key_columns, quoted
+from unskew.spark.keys import KeyColumns, column, field, free_name, key_columns, quoted
 from unskew.spark.row_order import has_fixed_order, rough_hash
 from unskew.spark.slot_expression import slot_term
 from unskew.spark.versions.placing import by_slot_and_key
@@ -69,12 +69,12 @@ class Side:
         """
         whole = len(self.parts) == 1 or not self.has_nulls
         columns = [
-            f"{part.text if whole else f'if({self.has_key}, {part.text}, null)'} as {quoted(name)}"
+            F.expr(f"{part.text if whole else f'if({self.has_key}, {part.text}, null)'} as {quoted(name)}")
             for name, part in zip(self.names, self.parts, strict=True)
         ]
         if self.weight is not None:
-            columns.append(f"{quoted(self.weight)} as {quoted(free_name('__weight', self.names))}")
-        return self.df.selectExpr(*columns)
+            columns.append(column(self.weight).alias(free_name("__weight", self.names)))
+        return self.df.select(*columns)
 
     @cached_property
     def keys(self) -> KeyColumns:

@@ -14,6 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from unskew.spark.settings import setting
 from unskew.spark.sql_terms import Term, as_column, call
 from unskew.spark.versions.errors import condition_of
 
@@ -198,7 +199,8 @@ def _expression(df: DataFrame, part: Part) -> Column:
 
 def _text(df: DataFrame, part: Part) -> str | None:
     """This part of a key in SQL, if it is a column given by name."""
-    return quoted(part) if isinstance(part, str) and _only_column(df, part) is not None else None
+    is_column = isinstance(part, str) and _only_column(df, part) is not None
+    return quoted(part) if is_column and has_text(df, part) else None  # type: ignore[arg-type]
 
 
 def _only_column(df: DataFrame, name: str) -> T.StructField | None:
@@ -303,6 +305,17 @@ def _count(df: DataFrame, name: str) -> int:
 def column(name: str) -> Column:
     """A column by its name, which may contain any character."""
     return F.col(quoted(name))
+
+
+def has_text(df: DataFrame, name: str) -> bool:
+    """Whether the column of this name can be named in SQL text.
+
+    In text Spark replaces `${…}` by a setting, also between quotes; and it may be told to take a quoted name for a
+    regular expression. Neither is true of a name that `column` takes.
+    """
+    if re.fullmatch(r"\w+", name):
+        return True
+    return "${" not in name and setting(df.sparkSession, "spark.sql.parser.quotedRegexColumnNames") != "true"
 
 
 def quoted(name: str) -> str:

@@ -54,6 +54,7 @@ class PlainShuffle:
         if not merges_partitions(spark):
             return cls(partitions, 0.0)
         rules = "spark.sql.adaptive.coalescePartitions"
+        partitions = whole_number(setting(spark, f"{rules}.initialPartitionNum"), partitions)
         parallel = setting(spark, f"{rules}.parallelismFirst") != "false"
         fewest = (cores_of(spark) or partitions) if parallel else 1
         share = 1 / max(whole_number(setting(spark, f"{rules}.minPartitionNum"), fewest), 1)
@@ -87,7 +88,8 @@ def default_slots(spark: SparkSession, size: float = 0.0) -> int:
     """
     partitions = shuffle_partitions(spark)
     cores = cores_of(spark)
-    worth = _filled(int(size / _BYTES_WORTH_A_SLOT) + 1, cores or 1) if size else MOST_SLOTS
+    # Spark multiplies the sizes of joined inputs, up to infinity
+    worth = _filled(int(min(size / _BYTES_WORTH_A_SLOT, 1 << 31)) + 1, cores or 1) if size else MOST_SLOTS
     if partitions != DEFAULT_PARTITIONS:
         fewer = cores is not None and size and merges_partitions(spark)
         return max(min(partitions, max(2, worth)) if fewer else partitions, 1)

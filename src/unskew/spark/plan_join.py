@@ -114,7 +114,8 @@ class _Join:
         )
         if sides is None:
             raise ValueError(
-                f"the two sides have {', '.join(names)} of types that cannot be compared by slot: cast one to the other"
+                f"the two sides have {', '.join(names)} of types, or under a name, that cannot be compared by slot: "
+                "cast one to the other, or rename it"
             )
         explanation = explained(left.join(right, list(names), how))
         return cls(sides, kind, options, explanation, measured_join(sides, kind, options, explanation))

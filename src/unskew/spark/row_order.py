@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import types as T
 
 from unskew.spark.explained import Node, explained
-from unskew.spark.keys import quoted
+from unskew.spark.keys import has_text, quoted
 from unskew.spark.versions.types import is_variant
 
 if TYPE_CHECKING:
@@ -64,7 +64,8 @@ def has_fixed_order(df: DataFrame) -> bool:
 def content_hashes(df: DataFrame) -> tuple[str, str] | None:
     """Two 64-bit hashes, in SQL, both equal only for rows that are equal in every byte; None if not all can be hashed.
 
-    What cannot be hashed are variants, maps inside other values, and columns that share a name.
+    What cannot be hashed are variants, maps inside other values, and columns that share a name or have one that SQL
+    text cannot hold.
     """
     content = _content(df)
     if content is None:
@@ -95,12 +96,12 @@ def _content(df: DataFrame) -> list[str] | None:
 
 
 def _hashable(df: DataFrame) -> list[str]:
-    """The columns, in SQL, that Spark can hash and whose names are unambiguous."""
+    """The columns, in SQL, that Spark can hash and whose names are unambiguous there."""
     count = Counter(name.lower() for name in df.columns)
     columns = [
         _as_hashed(quoted(each.name), each.dataType)
         for each in df.schema.fields
-        if count[each.name.lower()] == 1
+        if count[each.name.lower()] == 1 and has_text(df, each.name)
     ]
     return [each for each in columns if each is not None]
 

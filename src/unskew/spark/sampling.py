@@ -25,7 +25,7 @@ from pyspark.sql import functions as F
 from unskew.core.hashing import Hashes, buckets_of
 from unskew.core.histogram import Floats, Histogram, Measures, sum_by
 from unskew.spark.few_files import NAME, SIZE, FewFiles
-from unskew.spark.keys import LOTS, KeyColumns, column, free_name, quoted
+from unskew.spark.keys import LOTS, KeyColumns, column, free_name
 from unskew.spark.sql_terms import Term, as_column, at_most, call, first_of, named
 from unskew.spark.versions.collecting import arrow_table
 
@@ -185,7 +185,7 @@ def _thinned(
     numbered = df.selectExpr("*", *added)
     drawn = numbered.where(f"{row} <= {quota} or {LOTS} * ({row}) < {quota}")
     if weight is not None:
-        columns.append(f"coalesce(cast({quoted(weight)} as double), 0D) as load")
+        columns.append(F.coalesce(column(weight).cast("double"), F.lit(0.0)).alias("load"))
     for i, key in enumerate(keys):
         columns += [named(key.hash_term(), f"h{i}"), named(_value(key), f"k{i}")]
     return drawn.select(*map(as_column, columns), *(each.alias(f"m{i}") for i, each in enumerate(more)))
