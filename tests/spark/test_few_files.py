@@ -47,12 +47,12 @@ def hot_share(sample: KeySample) -> float:
     return float(sample.stands_for[values == "hot"].sum() / sample.stands_for.sum())
 
 
-def test_a_quarter_of_many_files_stands_for_all(spark: SparkSession, folder: Path) -> None:
+def test_an_eighth_of_many_files_stands_for_all(spark: SparkSession, folder: Path) -> None:
     df = table(spark, folder, "mixed")
     few = FewFiles.of(df, BUDGET)
     assert few is not None
-    assert len(few.hashes) == FILES // 4
-    assert few.rows(df).count() == pytest.approx(ROWS // 4, abs=1)
+    assert len(few.hashes) == FILES // 8
+    assert few.rows(df).count() == pytest.approx(ROWS // 8, abs=1)
     sample = sample_of(df)
     assert sample.stands_for.sum() == pytest.approx(ROWS, rel=0.1)
     assert hot_share(sample) == pytest.approx(1 / 3, abs=0.06)

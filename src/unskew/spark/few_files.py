@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 NAME, SIZE = "xxhash64(_metadata.file_name)", "_metadata.file_size"
 """SQL terms: the file of a row, and its bytes."""
 
-_FEWEST = 16
-"""Files to read: the average of so many is a quarter as uncertain as one of them."""
+_FEWEST = 8
+"""Files to read: the average of so many is a third as uncertain as one of them."""
 
-_SHARE, _BYTES = 0.25, 4 << 30
+_SHARE, _BYTES = 1 / 8, 4 << 30
 """Files to read if they have no more bytes than that: the more files, the less easily one with keys of its own is
 missed. A key that is missed is placed by its hash, as Spark would."""
 
-_WORTH_LEAVING_OUT = 2
+_WORTH_LEAVING_OUT = 4
 """Unless the table has so many times the files to read, all are read."""
 
 _BYTES_PER_ROW = 64
@@ -53,7 +53,7 @@ _GROUPS = 64
 
 _ALIKE = 2.0
 """How far the files may differ, in units of what chance explains. A share that varies by a tenth between files adds
-0.4 with 40 rows to a group; and the mean of sixteen files is then known to a fortieth."""
+0.8 with 80 rows to a group; and the mean of eight files is then known to a thirtieth."""
 
 _CLUSTERED = 2.0
 """How many times as often as by chance two records of a light key may be in the same file."""
