@@ -106,7 +106,7 @@ def _ratio(name: str, times: dict[str, float], ours: str, plain: str, limit: flo
 
 def _measured(version: str, data: Path) -> None:
     """Measure one version in its own environment, which writes the record."""
-    python = environment(version)
+    python = environment(version, ROOT / "build")
     paths = os.pathsep.join((str(ROOT / "src"), str(ROOT)))
     variables = {**os.environ, "PYTHONPATH": paths, "PYSPARK_PYTHON": str(python)}
     command = [str(python), "-m", "benchmarks.versions_spark", str(data), str(_path(version))]

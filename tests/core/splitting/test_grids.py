@@ -71,6 +71,26 @@ def test_copies_are_bounded_and_only_sides_that_may_be_dealt_are(
 
 
 @given(
+    st.lists(st.tuples(st.integers(0, 5000), st.integers(0, 5000)), max_size=8),
+    st.sampled_from(KINDS),
+    st.integers(1, 12),
+    st.floats(0, 50_000),
+)
+def test_heavy_keys_are_on_every_slot_if_that_copies_little(
+    rows: list[tuple[int, int]], kind: JoinType, slots: int, spared: float
+) -> None:
+    keys = hot_keys(rows)
+    deals = dealt_sides(kind)
+    a, b = shapes(keys, kind, slots, 1.0, spared, spared)
+    assert keys.copied(a, b).sum() <= spared * (1 + 1e-9)
+    assert deals[0] or np.all(a == 1)
+    assert deals[1] or np.all(b == 1)
+    if rows and deals[0] and rows[0][0] >= 50 * slots and rows[0][1] * (slots - 1) <= spared:
+        assert a[0] * b[0] == slots
+        assert keys.copied(a, b)[0] <= rows[0][1] * (slots - 1)
+
+
+@given(
     st.lists(st.tuples(st.floats(0, 100), st.integers(1, 6)), max_size=20),
     st.lists(st.floats(0, 50), min_size=6, max_size=9),
 )

@@ -97,6 +97,18 @@ def test_one_hot_key_is_no_bound(kind: JoinType, share: float, slots: int) -> No
     assert plan.copied_share < 0.01
 
 
+@pytest.mark.parametrize("hot", [1, 4, 40])
+def test_slots_are_even_although_a_sample_missed_the_hot_key_on_one_side(hot: int) -> None:
+    """Few rows of a side are not in a sample of it, but each multiplies what the hot key emits."""
+    slots, rows, cold = 16, 50_000, range(1, 50_001)
+    plan = planned(dict.fromkeys(cold, 1) | {0: rows}, dict.fromkeys(cold, 1) | {0: 1}, "inner", slots, 4096)
+    whole = plan.table.slot_of(pa.array(cold, pa.int64()))
+    loads = 3.0 * np.bincount(whole, minlength=slots)
+    grid = np.array(plan.grids[0]).ravel()
+    loads[grid] += rows * (1 + hot) / len(grid)
+    assert loads.max() / loads.mean() < 1.05
+
+
 def test_many_to_many_output_is_split_on_both_sides() -> None:
     cold = dict.fromkeys(range(1, 10_000), 20)
     plan = planned(cold | {0: 5000}, cold | {0: 3000}, "inner", 16, buckets=1024)

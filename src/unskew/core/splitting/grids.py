@@ -25,6 +25,12 @@ from unskew.core.scheduling import fill
 # a load that reaches its target but for rounding
 _ROUNDING = 1e-9
 
+_EVERYWHERE = 4
+"""Keys that may get a cell on every slot: each makes the table longer by as many entries as there are slots."""
+
+_DEALT = 50
+"""Rows of a key for each row or column of such a grid: one more or less is then two in a hundred."""
+
 
 def dealt_sides(kind: JoinType) -> tuple[bool, bool]:
     """Whether the left and the right rows of a key may be dealt out, so that those of the other side are copied.
@@ -64,16 +70,22 @@ class HotKeys:
 
 
 def shapes(
-    keys: HotKeys, kind: JoinType, slots: int, target: float, most_copied: float
+    keys: HotKeys, kind: JoinType, slots: int, target: float, most_copied: float, spared: float = 0.0
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The rows and the columns of each key's grid: 1 × 1 for a key that stays whole.
 
     `keys` are listed heaviest first. Each gets the grid that copies least of those whose cells have at most the load
     `target`, or else the grid whose cells have the least load; the copies of all of them are at most `most_copied`.
 
+    But a key of more than `target` gets as many cells as there are slots if `spared` copies are enough for that, and
+    for the keys before it. Then each slot has the same part of the key, so they are even however far its load, or the
+    cost of a row emitted, is misjudged.
+
     >>> one = np.array([1.0])
-    >>> fact = HotKeys(90 * one, one, 90 * one, one, 90 * one)
-    >>> [int(n[0]) for n in shapes(fact, "inner", slots=8, target=25.0, most_copied=10.0)]
+    >>> fact = HotKeys(900 * one, one, 900 * one, one, 900 * one)
+    >>> [int(n[0]) for n in shapes(fact, "inner", slots=8, target=600.0, most_copied=10.0)]
+    [4, 1]
+    >>> [int(n[0]) for n in shapes(fact, "inner", slots=8, target=600.0, most_copied=10.0, spared=7.0)]
     [8, 1]
     >>> product = HotKeys(20 * one, 20 * one, 20 * one, 20 * one, 400 * one)
     >>> [int(n[0]) for n in shapes(product, "inner", slots=8, target=130.0, most_copied=50.0)]
@@ -82,10 +94,39 @@ def shapes(
     rows, columns = np.ones(len(keys), np.int64), np.ones(len(keys), np.int64)
     sides = dealt_sides(kind)
     whole = keys.left_load + keys.right_load + keys.output_load
-    for key in np.flatnonzero(whole > target * (1 + _ROUNDING)).tolist():
-        rows[key], columns[key], copied = _shape(keys, key, sides, slots, target, most_copied)
+    for number, key in enumerate(np.flatnonzero(whole > target * (1 + _ROUNDING)).tolist()):
+        everywhere = None
+        if number < _EVERYWHERE:
+            everywhere = _everywhere(keys, key, sides, slots, min(spared, most_copied))
+        if everywhere is None:
+            shape = _shape(keys, key, sides, slots, target, most_copied)
+        else:
+            shape = everywhere
+            spared -= everywhere[2]
+        rows[key], columns[key], copied = shape
         most_copied -= copied
     return rows, columns
+
+
+def _everywhere(
+    keys: HotKeys, key: int, sides: tuple[bool, bool], slots: int, spared: float
+) -> tuple[int, int, float] | None:
+    """The grid of one key with a cell for every slot that copies least, and what it copies; None if that is too much.
+
+    Each row and each column of the grid has to get some of the key's rows, or its cells would not be alike.
+    """
+    left_rows, right_rows = float(keys.left_rows[key]), float(keys.right_rows[key])
+    best = None
+    for rows in range(1, slots + 1):
+        columns = slots // rows
+        if rows * columns < slots or (rows > 1 and not sides[0]) or (columns > 1 and not sides[1]):
+            continue
+        if (rows > 1 and left_rows < _DEALT * rows) or (columns > 1 and right_rows < _DEALT * columns):
+            continue
+        copied = left_rows * (columns - 1) + right_rows * (rows - 1)
+        if copied <= spared and (best is None or copied < best[2]):
+            best = rows, columns, copied
+    return best
 
 
 def _shape(

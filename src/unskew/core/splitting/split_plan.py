@@ -36,6 +36,10 @@ more is copied."""
 _EVEN_ENOUGH = 1.02
 """No finer cells are tried below this imbalance, or chosen unless they lower the fullest slot by this factor."""
 
+_SPARED = 0.01
+"""The rows that may be copied to have a part of the heaviest keys on every slot: a hundredth takes no time to speak of,
+while a wrong load of a hot key would leave some slots with too much."""
+
 _OWN_ROW = 0.01
 """A whole key above a hundredth of a mean slot has a row of its own in the table."""
 
@@ -120,7 +124,8 @@ class SplitPlan:
         for fineness in (np.inf, *_FINENESS):
             if best is not None and imbalance(best.loads) <= _EVEN_ENOUGH:
                 break
-            rows, columns = shapes(hot, kind, slots, fineness * mean, budget)
+            spared = _SPARED * (left.records + right.records)
+            rows, columns = shapes(hot, kind, slots, fineness * mean, budget, spared)
             plan = _placed(kind, histogram, candidates, hot, rows, columns, slots, load.spread / slots)
             if best is None or plan.loads.max() * _EVEN_ENOUGH < best.loads.max():
                 best = plan
