@@ -113,12 +113,13 @@ def spread_slot(df: DataFrame, slots: int) -> str:
     every column then share a slot within one map task, and are spread over the slots by the map tasks.
     """
     by_content = f"pmod({rough_hash(df)}, {slots}) + spark_partition_id()"
-    turn = ROW_NUMBER if has_fixed_order(df) else by_content
+    in_turn = f"{NUMBER_IN_PARTITION} + spark_partition_id()"
+    turn = in_turn if has_fixed_order(df) else by_content
     return f"cast(pmod({turn}, {slots}) as int)"
 
 
-ROW_NUMBER = f"((monotonically_increasing_id() & {(1 << 33) - 1}) + spark_partition_id())"
-"""The number of a row within its partition, counted from the number of the partition, as rows come; in SQL.
+NUMBER_IN_PARTITION = f"(monotonically_increasing_id() & {(1 << 33) - 1})"
+"""The number of a row within its partition, as rows come; in SQL.
 
 Of the number that Spark gives a record the low 33 bits count the rows of a partition.
 """

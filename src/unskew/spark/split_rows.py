@@ -24,7 +24,7 @@ import numpy as np
 from pyspark.sql import functions as F
 
 from unskew.core.splitting.split_plan import SplitPlan
-from unskew.spark.join_routing import ROW_NUMBER, Side, spread_slot
+from unskew.spark.join_routing import NUMBER_IN_PARTITION, Side, spread_slot
 from unskew.spark.keys import free_name, quoted
 from unskew.spark.row_order import content_hashes, has_fixed_order, rough_hash
 from unskew.spark.slot_expression import int_list, number_of_hash, shortened, slot_term
@@ -36,6 +36,11 @@ if TYPE_CHECKING:
 
 _GOLDEN = 2654435769
 """2³² divided by the golden ratio: multiples of it, modulo 2³², are spread evenly, also those of every n-th number."""
+
+_RUN_BITS = 3
+"""Of a key that is dealt out on one side only, eight rows that follow each other stay together: neighbours are alike in
+many a column, so they need fewer bytes in the shuffle than rows dealt one by one. Of a key that is dealt out on both
+sides, most of the load is output, so its rows are too few for that."""
 
 _HASH_BITS = 40
 """Bits of the content's hash in the number that rows are sorted by; the number of the grid is above them."""
@@ -63,8 +68,10 @@ def split_rows(
     rows = df.selectExpr("*", f"{number} as {grid}", f"{slot} as {home}")
     dealt_out = parts.max(initial=1) > 1
     if dealt_out:
+        run = _by_grid(np.where(copies == 1, _RUN_BITS, 0), grid)
+        in_runs = f"(shiftright({NUMBER_IN_PARTITION}, {run}) + spark_partition_id())"
         if has_fixed_order(df):
-            turn = ROW_NUMBER
+            turn = in_runs
         elif (hashes := content_hashes(df)) is not None:
             # cold rows stay as they come: they are never compared by content
             mask = (1 << _HASH_BITS) - 1
@@ -73,7 +80,7 @@ def split_rows(
             rows = rows.selectExpr(
                 "*", f"if({grid} > 0, {place}, {as_it_comes}) as {quoted(order_name)}"
             ).sortWithinPartitions(order_name, *map(F.expr, hashes))
-            turn = ROW_NUMBER
+            turn = in_runs
         else:
             turn = f"(({rough_hash(df)} & {(1 << 31) - 1}) + spark_partition_id())"
         rows = rows.selectExpr("*", f"{_part(turn, _by_grid(parts, grid))} as {part}")
