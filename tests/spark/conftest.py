@@ -29,6 +29,7 @@ def doomed(frames: Frames) -> DataFrame:
 def eager(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """`auto` measures and routes small jobs on any input, too, as it does with large ones."""
     monkeypatch.setattr(worth, "SHORTEST", 0.0)
+    monkeypatch.setattr(worth, "SHORTEST_CUT", 0.0)
     monkeypatch.setattr(worth, "_expensive", lambda inputs: "")
     monkeypatch.setattr(options, "LEAST_GAIN", dict.fromkeys(options.LEAST_GAIN, 0.02))
     monkeypatch.setattr(join_worth, "ROUTED_COST", 1.02)

@@ -18,6 +18,7 @@ from tests.cases import mostly_thorough
 from tests.spark.frames import exchanges
 from unskew import windows
 from unskew.core.window_functions import Frame, WindowFunction
+from unskew.spark import worth
 from unskew.spark.over_layout import OrderedSample
 from unskew.spark.over_pieces import cut_window
 
@@ -267,7 +268,9 @@ def test_auto_cuts_only_what_is_hot(rows: DataFrame, eager: None, monkeypatch: p
     monkeypatch.setattr("unskew.spark.over.cores_of", lambda spark: 16)
     hot = unskew.over(rows, "user", orderBy="id", slots=8)
     assert hot.planned(n=windows.rank()).pieces >= 8
-    even = unskew.over(rows, "id", orderBy="int", slots=3).planned(n=windows.rank())
+    # so many keys that hashing is as even as a plan
+    ids = rows.sparkSession.range(0, 50_000, 1, 3).select(F.xxhash64("id").alias("id"))
+    even = unskew.over(ids, "id", orderBy="id", slots=3).planned(n=windows.rank())
     assert even.pieces == 0
     assert exchanges(even.rows) == ["hashpartitioning"]
     assert "no key" in even.reason
@@ -275,6 +278,22 @@ def test_auto_cuts_only_what_is_hot(rows: DataFrame, eager: None, monkeypatch: p
     alone = hot.planned(n=windows.rank())
     assert alone.pieces == 0
     assert "on 1 cores" in alone.reason
+
+
+def test_a_job_of_medium_length_has_its_hot_keys_cut_but_no_keys_placed(
+    rows: DataFrame, eager: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("unskew.spark.over.cores_of", lambda spark: 16)
+    monkeypatch.setattr("unskew.spark.over.hashing_suffices", lambda plan, options: False)
+    hot = unskew.over(rows, "user", orderBy="id", slots=8)
+    monkeypatch.setattr(worth, "SHORTEST", 1e9)
+    assert hot.planned(n=windows.rank()).pieces >= 8
+    monkeypatch.setattr("unskew.spark.over.cores_of", lambda spark: 1)
+    whole = hot.planned(n=windows.rank())
+    assert not whole.loads
+    assert exchanges(whole.rows) == ["hashpartitioning"]
+    monkeypatch.setattr(worth, "SHORTEST", 0.0)
+    assert hot.planned(n=windows.rank()).loads
 
 
 def test_a_short_job_is_that_of_plain_spark(doomed: DataFrame) -> None:

@@ -185,7 +185,14 @@ class Over:
             return None
         # not only what is measured: of hot keys, all that the functions need is read a second time
         measured = None if self.options.known_plan else lambda: [self.df]
-        return reason_to_step_aside(explained(plain), "window", spark, measured)
+        return reason_to_step_aside(explained(plain), "cut window", spark, measured)
+
+    def _is_too_short(self, calls: Sequence[Call]) -> bool:
+        """Whether the window is worth cutting keys, but not worth placing whole ones."""
+        if not self.options.leaves_choice():
+            return False
+        plain, _ = self._plain(calls)
+        return reason_to_step_aside(explained(plain), "window", self.df.sparkSession, None) is not None
 
     def _obstacle(self, calls: Sequence[Call]) -> str | None:
         """Why no key can be cut, whatever the rows are."""
@@ -264,7 +271,7 @@ class Over:
         (df,) = observed([(self.df, self.keys)], self.options)
         parts = self.keys.columns()
         loads: tuple[float, ...] = ()
-        if not hashing_suffices(plan, self.options):
+        if not hashing_suffices(plan, self.options) and not self._is_too_short(calls):
             df = placed(df, self.keys, plan.table)
             parts = [slot_subquery(plan.table, self.keys, df.sparkSession), *parts]
             loads = tuple(plan.loads.tolist())
