@@ -79,7 +79,7 @@ class FewFiles:
         """Those that are worth reading for a sample of so many rows; None if all have to be read."""
         plan = explained(df)
         table = _table(plan)
-        if plan is None or table is None or not table.bytes:
+        if plan is None or table is None or not table.bytes or "_metadata" in map(str.lower, df.columns):
             return None
         # which files are left of a table that is read in part is not known before it is read
         if any(_PRUNED.search(node.text) for node in plan.physical.walk()):

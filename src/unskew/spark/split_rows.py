@@ -38,9 +38,9 @@ _GOLDEN = 2654435769
 """2³² divided by the golden ratio: multiples of it, modulo 2³², are spread evenly, also those of every n-th number."""
 
 _RUN_BITS = 3
-"""Of a key that is dealt out on one side only, eight rows that follow each other stay together: neighbours are alike in
-many a column, so they need fewer bytes in the shuffle than rows dealt one by one. Of a key that is dealt out on both
-sides, most of the load is output, so its rows are too few for that."""
+"""Of a key with a cell on every slot, whose rows are mixed with all others, eight rows that follow each other stay
+together if only this side is dealt out: neighbours are alike in many a column, so they need fewer bytes in the shuffle
+than rows dealt one by one. Of other keys the rows may be too few for that."""
 
 _HASH_BITS = 40
 """Bits of the content's hash in the number that rows are sorted by; the number of the grid is above them."""
@@ -68,7 +68,7 @@ def split_rows(
     rows = df.selectExpr("*", f"{number} as {grid}", f"{slot} as {home}")
     dealt_out = parts.max(initial=1) > 1
     if dealt_out:
-        run = _by_grid(np.where(copies == 1, _RUN_BITS, 0), grid)
+        run = _by_grid(np.where(parts == plan.slots, _RUN_BITS, 0), grid)
         in_runs = f"(shiftright({NUMBER_IN_PARTITION}, {run}) + spark_partition_id())"
         if has_fixed_order(df):
             turn = in_runs

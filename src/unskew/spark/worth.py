@@ -73,7 +73,7 @@ def reason_to_step_aside(
 
 def log_plain(kind: str, reason: str) -> None:
     """Say to those who ask why plain Spark does the work: `logging.getLogger("unskew").setLevel("INFO")`."""
-    _log.info("plain Spark does this %s: %s", kind, reason)
+    _log.info("plain Spark does this %s: %s", kind.removeprefix("cut "), reason)
 
 
 def _reason(

@@ -28,8 +28,9 @@ _ROUNDING = 1e-9
 _EVERYWHERE = 4
 """Keys that may get a cell on every slot: each makes the table longer by as many entries as there are slots."""
 
-_DEALT = 50
-"""Rows of a key for each row or column of such a grid: one more or less is then two in a hundred."""
+_DEALT = 400
+"""Rows of a key for each row or column of such a grid. They may be dealt by eights: eight more or less are then two in
+a hundred."""
 
 
 def dealt_sides(kind: JoinType) -> tuple[bool, bool]:
@@ -82,10 +83,10 @@ def shapes(
     cost of a row emitted, is misjudged.
 
     >>> one = np.array([1.0])
-    >>> fact = HotKeys(900 * one, one, 900 * one, one, 900 * one)
-    >>> [int(n[0]) for n in shapes(fact, "inner", slots=8, target=600.0, most_copied=10.0)]
+    >>> fact = HotKeys(9000 * one, one, 9000 * one, one, 9000 * one)
+    >>> [int(n[0]) for n in shapes(fact, "inner", slots=8, target=6000.0, most_copied=10.0)]
     [4, 1]
-    >>> [int(n[0]) for n in shapes(fact, "inner", slots=8, target=600.0, most_copied=10.0, spared=7.0)]
+    >>> [int(n[0]) for n in shapes(fact, "inner", slots=8, target=6000.0, most_copied=10.0, spared=7.0)]
     [8, 1]
     >>> product = HotKeys(20 * one, 20 * one, 20 * one, 20 * one, 400 * one)
     >>> [int(n[0]) for n in shapes(product, "inner", slots=8, target=130.0, most_copied=50.0)]
