@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import unskew
+from tests.spark.frames import setting
 from unskew.core.hashing import hash_keys
 from unskew.spark.few_files import FewFiles, clustering
 from unskew.spark.keys import key_columns
@@ -156,11 +157,8 @@ def test_a_filter_that_leaves_rows_in_few_files_has_all_files_read(spark: SparkS
 
 
 def test_sizes_that_a_setting_multiplies_are_not_believed(spark: SparkSession, folder: Path) -> None:
-    spark.conf.set("spark.sql.sources.fileCompressionFactor", "1.8")
-    try:
+    with setting(spark, sources_fileCompressionFactor="1.8"):
         assert sample_of(table(spark, folder, "mixed")).stands_for.sum() == pytest.approx(ROWS, rel=0.1)
-    finally:
-        spark.conf.unset("spark.sql.sources.fileCompressionFactor")
 
 
 def test_one_row_of_each_file_cannot_be_compared() -> None:

@@ -152,6 +152,7 @@ def loads(monkeypatch: pytest.MonkeyPatch, call: Callable[[], DataFrame], slots:
         (18_000, 20, "left"),
         (300, 250, "inner"),
         (400, 400, "inner"),
+        (400, 150, "left"),  # dealt out on one side, by single rows, since there are few
     ],
 )
 def test_the_largest_slot_is_near_the_mean(

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from unskew.spark.explained import Node, explained
-from unskew.spark.keys import column, has_text, quoted
+from unskew.spark.keys import column, names_in_text, quoted
 from unskew.spark.worth import operator_of
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def named_keys(left: DataFrame, right: DataFrame, names: Sequence[str]) -> JoinK
 
     Names that SQL text cannot hold are left to Spark as well.
     """
-    if not all(has_text(df, name) for df in (left, right) for name in names):
+    if len(names_in_text(left, names)) < len(set(names)):
         return None
     types = [[_compared_type(df, name) for name in names] for df in (left, right)]
     if types[0] == types[1]:

@@ -199,8 +199,9 @@ def _expression(df: DataFrame, part: Part) -> Column:
 
 def _text(df: DataFrame, part: Part) -> str | None:
     """This part of a key in SQL, if it is a column given by name."""
-    is_column = isinstance(part, str) and _only_column(df, part) is not None
-    return quoted(part) if is_column and has_text(df, part) else None  # type: ignore[arg-type]
+    if not isinstance(part, str) or _only_column(df, part) is None or part not in names_in_text(df, [part]):
+        return None
+    return quoted(part)
 
 
 def _only_column(df: DataFrame, name: str) -> T.StructField | None:
@@ -307,15 +308,16 @@ def column(name: str) -> Column:
     return F.col(quoted(name))
 
 
-def has_text(df: DataFrame, name: str) -> bool:
-    """Whether the column of this name can be named in SQL text.
+def names_in_text(df: DataFrame, names: Sequence[str]) -> set[str]:
+    """Those of the names by which SQL text can name a column.
 
     In text Spark replaces `${…}` by a setting, also between quotes; and it may be told to take a quoted name for a
     regular expression. Neither is true of a name that `column` takes.
     """
-    if re.fullmatch(r"\w+", name):
-        return True
-    return "${" not in name and setting(df.sparkSession, "spark.sql.parser.quotedRegexColumnNames") != "true"
+    odd = {name for name in names if not re.fullmatch(r"\w+", name)}
+    if odd and setting(df.sparkSession, "spark.sql.parser.quotedRegexColumnNames") != "true":
+        odd = {name for name in odd if "${" in name}
+    return set(names) - odd
 
 
 def quoted(name: str) -> str:

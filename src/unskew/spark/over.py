@@ -185,10 +185,10 @@ class Over:
             return None
         # not only what is measured: of hot keys, all that the functions need is read a second time
         measured = None if self.options.known_plan else lambda: [self.df]
-        return reason_to_step_aside(explained(plain), "cut window", spark, measured)
+        return reason_to_step_aside(explained(plain), "window", spark, measured, cuts=True)
 
     def _is_too_short(self, calls: Sequence[Call]) -> bool:
-        """Whether the window is worth cutting keys, but not worth placing whole ones."""
+        """Whether placing whole keys cannot pay, although cutting hot ones might have."""
         if not self.options.leaves_choice():
             return False
         plain, _ = self._plain(calls)

@@ -50,11 +50,10 @@ class PlainShuffle:
     @classmethod
     def of(cls, spark: SparkSession, size: float = 0.0) -> PlainShuffle:
         """That of this session, for so many bytes; 0 if nobody knows."""
-        partitions = shuffle_partitions(spark)
+        partitions = whole_number(first_partitions(spark)[1], DEFAULT_PARTITIONS)
         if not merges_partitions(spark):
             return cls(partitions, 0.0)
         rules = "spark.sql.adaptive.coalescePartitions"
-        partitions = whole_number(setting(spark, f"{rules}.initialPartitionNum"), partitions)
         parallel = setting(spark, f"{rules}.parallelismFirst") != "false"
         fewest = (cores_of(spark) or partitions) if parallel else 1
         share = 1 / max(whole_number(setting(spark, f"{rules}.minPartitionNum"), fewest), 1)
@@ -107,6 +106,16 @@ def _filled(slots: int, cores: int) -> int:
     (2, 4, 4)
     """
     return -(-slots // cores) * cores
+
+
+def first_partitions(spark: SparkSession, *, streaming: bool = False) -> tuple[str, str]:
+    """The setting that gives the number of partitions of Spark's own shuffles before AQE merges any, and its value."""
+    first = "spark.sql.adaptive.coalescePartitions.initialPartitionNum"
+    value = setting(spark, first)
+    if value and not streaming and merges_partitions(spark):
+        return first, value
+    every = "spark.sql.shuffle.partitions"
+    return every, setting(spark, every) or str(DEFAULT_PARTITIONS)
 
 
 def merges_partitions(spark: SparkSession) -> bool:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import types as T
 
 from unskew.spark.explained import Node, explained
-from unskew.spark.keys import has_text, quoted
+from unskew.spark.keys import names_in_text, quoted
 from unskew.spark.versions.types import is_variant
 
 if TYPE_CHECKING:
@@ -98,10 +98,11 @@ def _content(df: DataFrame) -> list[str] | None:
 def _hashable(df: DataFrame) -> list[str]:
     """The columns, in SQL, that Spark can hash and whose names are unambiguous there."""
     count = Counter(name.lower() for name in df.columns)
+    nameable = names_in_text(df, df.columns)
     columns = [
         _as_hashed(quoted(each.name), each.dataType)
         for each in df.schema.fields
-        if count[each.name.lower()] == 1 and has_text(df, each.name)
+        if count[each.name.lower()] == 1 and each.name in nameable
     ]
     return [each for each in columns if each is not None]
 

@@ -13,17 +13,14 @@ from pyspark.sql import functions as F
 
 from unskew.core.plan import Plan
 from unskew.spark.keys import Key, Part, check_frame, key_columns
-from unskew.spark.parallelism import merges_partitions
-from unskew.spark.settings import DEFAULT_PARTITIONS, setting
+from unskew.spark.parallelism import first_partitions
 from unskew.spark.slot_expression import fingerprint, int_list, number_of_hash, shortened
 from unskew.spark.sql_terms import as_column, call, get
 from unskew.spark.versions.placing import salt_for
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame
 
-_PARTITIONS = "spark.sql.shuffle.partitions"
-_FIRST_PARTITIONS = "spark.sql.adaptive.coalescePartitions.initialPartitionNum"
 _OFFSET = 1 << 31
 
 
@@ -80,17 +77,9 @@ def _check_plan(plan: Plan) -> None:
 
 
 def _check_slots(plan: Plan, df: DataFrame) -> None:
-    name, value = _shuffle_partitions(df.sparkSession, streaming=df.isStreaming)
+    name, value = first_partitions(df.sparkSession, streaming=df.isStreaming)
     if value != str(plan.slots):
         raise ValueError(
             f"the plan is for {plan.slots} slots, but {name} is {value}, the number of partitions of Spark's shuffles: "
             f"set it to {plan.slots}, or make a plan with that number of slots"
         )
-
-
-def _shuffle_partitions(spark: SparkSession, *, streaming: bool) -> tuple[str, str]:
-    """The setting that gives the number of partitions of Spark's own shuffles, and its value."""
-    first = setting(spark, _FIRST_PARTITIONS)
-    if first and not streaming and merges_partitions(spark):
-        return _FIRST_PARTITIONS, first
-    return _PARTITIONS, setting(spark, _PARTITIONS) or str(DEFAULT_PARTITIONS)

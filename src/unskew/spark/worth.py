@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("unskew")
 
-Kind = Literal["join", "function", "cogroup", "aggregate", "window", "cut window"]
+Kind = Literal["join", "function", "cogroup", "aggregate", "window"]
 
 BYTES_PER_SECOND = 25e6
 """What a core of a present-day machine sorts and joins per second, shuffle included: 6M rows of 24 bytes took 2.9 s."""
@@ -58,14 +58,16 @@ def reason_to_step_aside(
     kind: Kind,
     spark: SparkSession,
     measured: Callable[[], Sequence[DataFrame]] | None,
+    *,
+    cuts: bool = False,
 ) -> str | None:
     """Why plain Spark should do this, or None if measuring may pay; no Spark job runs.
 
     `plan` is that of the plain operator on top of its inputs. `measured` gives the inputs cut down to what the
-    measuring pass reads, which may not need what is expensive about them; None if nothing would be measured. The reason
-    is logged, too.
+    measuring pass reads, which may not need what is expensive about them; None if nothing would be measured. `cuts`
+    says that hot keys may be cut. The reason is logged, too.
     """
-    reason = _reason(plan, kind, spark, measured)
+    reason = _reason(plan, kind, spark, measured, SHORTEST_CUT if cuts else SHORTEST)
     if reason is not None:
         log_plain(kind, reason)
     return reason
@@ -73,7 +75,7 @@ def reason_to_step_aside(
 
 def log_plain(kind: str, reason: str) -> None:
     """Say to those who ask why plain Spark does the work: `logging.getLogger("unskew").setLevel("INFO")`."""
-    _log.info("plain Spark does this %s: %s", kind.removeprefix("cut "), reason)
+    _log.info("plain Spark does this %s: %s", kind, reason)
 
 
 def _reason(
@@ -81,6 +83,7 @@ def _reason(
     kind: Kind,
     spark: SparkSession,
     measured: Callable[[], Sequence[DataFrame]] | None,
+    shortest: float,
 ) -> str | None:
     if plan is None:
         return "Spark's plan for it cannot be read"
@@ -92,7 +95,7 @@ def _reason(
     cores = cores_of(spark) or default_slots(spark)
     if kind not in ("function", "cogroup"):
         seconds = shuffled_bytes(plan.logical) / (BYTES_PER_SECOND * cores)
-        if seconds < (SHORTEST_CUT if kind == "cut window" else SHORTEST):
+        if seconds < shortest:
             return f"it takes about {seconds:.1f} s, too short for measuring to pay"
     if measured is None:
         return None

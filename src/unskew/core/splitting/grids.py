@@ -99,13 +99,10 @@ def shapes(
         everywhere = None
         if number < _EVERYWHERE:
             everywhere = _everywhere(keys, key, sides, slots, min(spared, most_copied))
-        if everywhere is None:
-            shape = _shape(keys, key, sides, slots, target, most_copied)
-        else:
-            shape = everywhere
-            spared -= everywhere[2]
-        rows[key], columns[key], copied = shape
+        rows[key], columns[key], copied = everywhere or _shape(keys, key, sides, slots, target, most_copied)
         most_copied -= copied
+        if everywhere:
+            spared -= copied
     return rows, columns
 
 
@@ -114,20 +111,20 @@ def _everywhere(
 ) -> tuple[int, int, float] | None:
     """The grid of one key with a cell for every slot that copies least, and what it copies; None if that is too much.
 
-    Each row and each column of the grid has to get some of the key's rows, or its cells would not be alike.
+    Each row and each column of the grid has to get enough of the key's rows, or its cells would not be alike.
     """
-    left_rows, right_rows = float(keys.left_rows[key]), float(keys.right_rows[key])
-    best = None
-    for rows in range(1, slots + 1):
-        columns = slots // rows
-        if rows * columns < slots or (rows > 1 and not sides[0]) or (columns > 1 and not sides[1]):
-            continue
-        if (rows > 1 and left_rows < _DEALT * rows) or (columns > 1 and right_rows < _DEALT * columns):
-            continue
-        copied = left_rows * (columns - 1) + right_rows * (rows - 1)
-        if copied <= spared and (best is None or copied < best[2]):
-            best = rows, columns, copied
-    return best
+    left_rows, right_rows = keys.left_rows[key], keys.right_rows[key]
+    rows = np.arange(1, slots + 1)
+    rows = rows[slots % rows == 0]
+    columns = slots // rows
+    copied = left_rows * (columns - 1) + right_rows * (rows - 1)
+    fits = copied <= spared
+    for parts, deals, dealt in ((rows, sides[0], left_rows), (columns, sides[1], right_rows)):
+        fits &= (parts == 1) | (deals & (dealt >= _DEALT * parts))
+    if not fits.any():
+        return None
+    best = int(np.argmin(np.where(fits, copied, np.inf)))
+    return int(rows[best]), int(columns[best]), float(copied[best])
 
 
 def _shape(

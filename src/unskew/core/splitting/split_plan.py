@@ -118,19 +118,20 @@ class SplitPlan:
         histogram = load.histogram
         candidates = _candidates(histogram, slots, only)
         hot = _hot_keys(left, right, histogram, kind, output_cost, candidates)
-        budget = most_copied * (left.records + right.records)
+        records = left.records + right.records
         mean = (histogram.total + load.spread) / slots
         best: SplitPlan | None = None
         for fineness in (np.inf, *_FINENESS):
             if best is not None and imbalance(best.loads) <= _EVEN_ENOUGH:
                 break
-            spared = _SPARED * (left.records + right.records)
-            rows, columns = shapes(hot, kind, slots, fineness * mean, budget, spared)
+            rows, columns = shapes(
+                hot, kind, slots, fineness * mean, most_copied * records, _SPARED * records
+            )
             plan = _placed(kind, histogram, candidates, hot, rows, columns, slots, load.spread / slots)
             if best is None or plan.loads.max() * _EVEN_ENOUGH < best.loads.max():
                 best = plan
         assert best is not None
-        return replace(best, records=left.records + right.records)
+        return replace(best, records=records)
 
     @cached_property
     def offsets(self) -> NDArray[np.int64]:
