@@ -16,32 +16,29 @@ from pyspark.sql import Window
 from unskew.core.chains.plan import ChainPlan
 from unskew.core.histogram import DEFAULT_BUCKETS
 from unskew.core.plan import Plan
-from unskew.core.planners import planner_named
-from unskew.core.routing import check_slots
 from unskew.core.splitting.pieces import hot_keys
 from unskew.core.window_functions import AGGREGATES, Frame, WindowFunction
 from unskew.spark.explained import explained
 from unskew.spark.kept import Kept
 from unskew.spark.keys import Key, KeyColumns, check_batch, field, grouping_columns
-from unskew.spark.measure import TRACKED, Sample
+from unskew.spark.measure import Sample
 from unskew.spark.no_measure import measuring_allowed
 from unskew.spark.options import LEAST_GAIN, Options, hashing_suffices, observed, plan_for
 from unskew.spark.over_functions import Call, argument_of
 from unskew.spark.over_layout import MOST_COPIED, Layout, Reach, make_layout
 from unskew.spark.over_order import OrderBy, OrderColumn, order_columns
 from unskew.spark.over_pieces import PREFIX, cut_window
-from unskew.spark.parallelism import buckets_for, cores_of, default_slots
+from unskew.spark.parallelism import cores_of
 from unskew.spark.placement import placed
 from unskew.spark.row_order import may_differ
 from unskew.spark.sampling import (
     KeySample,
     budget_for,
-    histogram_of_sample,
     sample_keys,
 )
 from unskew.spark.slot_expression import slot_subquery
 from unskew.spark.versions.settings_since import setting_or_none
-from unskew.spark.worth import reason_to_step_aside, requires_all_keys, size_of
+from unskew.spark.worth import reason_to_step_aside, requires_all_keys
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -221,18 +218,7 @@ class Over:
     def _measured(self, *, with_order: bool) -> tuple[Plan | None, KeySample | None]:
         """The plan for whole keys, and a sample of the order values of hot keys."""
         df, keys, options = self.df, self.keys, self.options
-        spark = df.sparkSession
         order = [each.sampled() for each in _cuttable(self.order)] if with_order else []
-        if options.plan is None and options.sample == "auto" and order and measuring_allowed(df):
-            slots = options.slots or default_slots(spark, size_of(df))
-            buckets = options.buckets if options.slots else buckets_for(slots, options.buckets)
-            check_slots(slots, buckets)
-            sample = sample_keys(df, [keys], options.weight, budget_for(slots), order)
-            histogram = histogram_of_sample(sample, 0, keys, buckets, TRACKED)
-            context = planner_named(options.planner).context_options(cores=cores_of(spark) or slots)
-            if options.planner == "auto":
-                context["gain"] = LEAST_GAIN["window"]
-            return Plan.make(histogram, slots, options.planner, **context), sample
         plan = plan_for([(df, keys)], options, "over", "window")
         if plan is None or not order or not measuring_allowed(df):
             return plan, None
