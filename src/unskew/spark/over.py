@@ -101,13 +101,18 @@ class Over:
         if reason is not None:
             return PlannedWindow(plain, reason)
         obstacle = self._obstacle(calls)
-        plan, sample = self._measured(with_order=obstacle is None)
+        plan = plan_for([(self.df, self.keys)], self.options, "over", "window")
         if plan is None:
             return PlannedWindow(plain, "there is no plan, and measuring is off")
         if not len(hot_keys(plan.histogram, plan.slots)) or plan.bound <= 1.0:
             return self._whole(plan, calls, "no key has more load than a slot should get")
         if obstacle is not None:
             return self._whole(plan, calls, obstacle, warn=True)
+        # the order is sampled only if even pieces would pay
+        refusal = self._too_slow(plan, calls)
+        if refusal is not None:
+            return self._whole(plan, calls, refusal)
+        sample = self._sampled(plan)
         if sample is None:
             return self._whole(plan, calls, "measuring is off, so hot keys cannot be cut")
         reach = reduce(or_, (call.reach for call in calls), Reach())
@@ -215,18 +220,14 @@ class Over:
         obstacles = (call.obstacle(ansi=ansi) for call in calls)
         return next((each for each in obstacles if each is not None), None)
 
-    def _measured(self, *, with_order: bool) -> tuple[Plan | None, KeySample | None]:
-        """The plan for whole keys, and a sample of the order values of hot keys."""
-        df, keys, options = self.df, self.keys, self.options
-        order = [each.sampled() for each in _cuttable(self.order)] if with_order else []
-        plan = plan_for([(df, keys)], options, "over", "window")
-        if plan is None or not order or not measuring_allowed(df):
-            return plan, None
+    def _sampled(self, plan: Plan) -> KeySample | None:
+        """A sample of the order values of hot keys; None if nothing may be measured."""
+        if not measuring_allowed(self.df):
+            return None
         hot = plan.histogram.hashes[hot_keys(plan.histogram, plan.slots)].tolist()
-        if not hot:
-            return plan, None
-        rows = df.where(keys.hash().isin(hot))
-        return plan, sample_keys(rows, [keys], options.weight, budget_for(plan.slots), order)
+        rows = self.df.where(self.keys.hash().isin(hot))
+        order = [each.sampled() for each in _cuttable(self.order)]
+        return sample_keys(rows, [self.keys], self.options.weight, budget_for(plan.slots), order)
 
     def _refusal(self, plan: Plan, layout: Layout | None, calls: Sequence[Call]) -> str | None:
         """Why the hot keys are better left whole."""
@@ -234,18 +235,24 @@ class Over:
             return "the hot keys have too few order values to be cut between"
         if layout.copied > MOST_COPIED:
             return f"the frames reach so far that {layout.copied:.0%} of the rows would be copied to other pieces"
+        return self._too_slow(plan, calls, float(layout.cut.loads.max()), layout.copied)
+
+    def _too_slow(
+        self, plan: Plan, calls: Sequence[Call], largest: float = 0.0, copied: float = 0.0
+    ) -> str | None:
+        """Why cutting would not be faster, if the largest slot has that load and that share of the rows is copied."""
         if not self.options.leaves_choice():
             return None
         cores = cores_of(self.df.sparkSession) or plan.slots
         even = plan.histogram.total / cores
-        extra = _ROUTED + layout.copied
+        extra = _ROUTED + copied
         names = {call.function.name for call in calls}
         if any(call.needs_summary for call in calls):
             extra += _SUMMARISED
         if "dense_rank" in names:
             extra += _DISTINCT
         whole = max(even, float(plan.loads.max()))
-        cut = max(even, float(layout.cut.loads.max())) + extra * even
+        cut = max(even, largest) + extra * even
         if cut > (1.0 - LEAST_GAIN["window"]) * whole:
             return f"cutting would take {cut / whole:.2f} times as long as whole keys on {cores} cores"
         return None
